@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Derives the two data files of ome.api.kubernetes from the Kubernetes modules that go.mod of this folder names.
+
+definitions.json.gz  the OpenAPI v3 component schemas and kinds of the API groups that the embedded cluster serves
+protobuf.json.gz     message -> field number -> [json name, type, repeated?, map?, inline?], from the generated.proto files
+
+Run it after a change of the Kubernetes version: `python3 hack/kubernetes/derive.py` (needs go and the module cache).
+"""
+
+import gzip
+import json
+import pathlib
+import re
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+TARGET = HERE.parents[1] / "src" / "ome" / "api" / "kubernetes"
+GROUP_VERSIONS = (
+    "api__v1",
+    "apis__admissionregistration.k8s.io__v1",
+    "apis__apiextensions.k8s.io__v1",
+    "apis__apps__v1",
+    "apis__authentication.k8s.io__v1",
+    "apis__authorization.k8s.io__v1",
+    "apis__autoscaling__v1",
+    "apis__autoscaling__v2",
+    "apis__batch__v1",
+    "apis__certificates.k8s.io__v1",
+    "apis__coordination.k8s.io__v1",
+    "apis__discovery.k8s.io__v1",
+    "apis__events.k8s.io__v1",
+    "apis__networking.k8s.io__v1",
+    "apis__node.k8s.io__v1",
+    "apis__policy__v1",
+    "apis__rbac.authorization.k8s.io__v1",
+    "apis__scheduling.k8s.io__v1",
+    "apis__storage.k8s.io__v1",
+)
+
+
+def module(name: str) -> pathlib.Path:
+    out = subprocess.run(["go", "list", "-m", "-json", name], cwd=HERE, check=True, capture_output=True, text=True)
+    return pathlib.Path(json.loads(out.stdout)["Dir"])
+
+
+def definitions(root: pathlib.Path) -> dict:
+    schemas: dict = {}
+    for name in GROUP_VERSIONS:
+        document = json.loads((root / "api" / "openapi-spec" / "v3" / f"{name}_openapi.json").read_text())
+        for key, schema in document["components"]["schemas"].items():
+            known = schemas.get(key)
+            if known is None:
+                schemas[key] = schema
+                continue
+            kinds = known.get("x-kubernetes-group-version-kind", [])
+            for kind in schema.get("x-kubernetes-group-version-kind", []):
+                if kind not in kinds:
+                    known.setdefault("x-kubernetes-group-version-kind", []).append(kind)
+    return dict(sorted(schemas.items()))
+
+
+PACKAGE = re.compile(r"^package ([\w.]+);", re.M)
+TOKEN = re.compile(r"^\s*(?:(message) (\w+) \{|(\})|(optional|repeated)? ?(map<\w+, ?[.\w]+>|[.\w]+) (\w+) = (\d+)(?: \[.*\])?;)", re.M)
+
+
+def strip_comments(text: str) -> str:
+    return re.sub(r"^\s*//.*$", "", text, flags=re.M)
+
+
+def messages(roots: list[pathlib.Path]) -> dict:
+    found: dict = {}
+    for root in roots:
+        for path in sorted(root.rglob("generated.proto")):
+            text = strip_comments(path.read_text())
+            package = PACKAGE.search(text).group(1)
+            stack: list[str] = []
+            for match in TOKEN.finditer(text):
+                is_message, name, close, label, kind, field, number = match.groups()
+                if is_message:
+                    stack.append(name)
+                    found[f"{package}.{name}"] = {}
+                elif close:
+                    if stack:
+                        stack.pop()
+                elif stack:
+                    kind = kind.lstrip(".")
+                    if "." not in kind and f"{package}.{kind}" and kind[0].isupper():
+                        kind = f"{package}.{kind}"
+                    found[f"{package}.{stack[-1]}"][number] = [field, kind, label == "repeated"]
+    return dict(sorted(found.items()))
+
+
+def write(name: str, value: object) -> None:
+    raw = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    target = TARGET / name
+    target.write_bytes(gzip.compress(raw, 9, mtime=0))
+    print(f"{name}: {len(raw)} bytes, {target.stat().st_size} packed")
+
+
+def main() -> None:
+    write("definitions.json.gz", definitions(module("k8s.io/kubernetes")))
+    roots = [module("k8s.io/api"), module("k8s.io/apimachinery"), module("k8s.io/apiextensions-apiserver")]
+    write("protobuf.json.gz", messages(roots))
+
+
+if __name__ == "__main__":
+    main()
