@@ -2,7 +2,7 @@
 
     KubeError
     ├── ConfigError                 the kubeconfig or the credentials are unusable
-    ├── TransportError              no answer: refused, reset, timed out, TLS (.outcome_unknown: a write may have happened)
+    ├── TransportError              no answer: refused, reset, timed out, TLS (.outcome_unknown: it may have happened)
     └── ApiError                    an answer with a Status (.status_code .reason .message .details)
         ├── BadRequest              400
         ├── Unauthorized            401
@@ -176,7 +176,7 @@ def error_from_status(status_code: int, status: Mapping[str, Any], retry_after: 
 
 
 def error_from_response(status_code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The leaf for a failed HTTP response; a body that is no Status becomes the message. Header names are lower case."""
+    """The leaf for a failed HTTP response; a body that is no Status becomes the message."""
     retry_after: float | None = None
     try:
         retry_after = float(headers["retry-after"])

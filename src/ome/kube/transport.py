@@ -1,4 +1,4 @@
-"""How requests reach a server: the protocol that transports fulfil. Not a client: `ome.kube.client` gives meaning to answers."""
+"""How requests reach a server: the protocol that transports fulfil. `ome.kube.client` gives meaning to answers."""
 
 from __future__ import annotations
 
