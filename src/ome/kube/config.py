@@ -1,4 +1,6 @@
-"""Where a cluster is and how to prove who we are: kubeconfig files, exec plugins, in-cluster credentials. Sans-I/O but for files.
+"""Where a cluster is and how to prove who we are: kubeconfig files, exec plugins, in-cluster.
+
+No network: only files are read here, and credential plugins run.
 
 Follows the kubeconfig format (`v1`) and the exec credential protocol (`client.authentication.k8s.io/v1` and `v1beta1`).
 """
@@ -10,8 +12,6 @@ import binascii
 import json
 import os
 import ssl
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -49,7 +49,7 @@ class StaticCredential:
 
 
 class TokenFile:
-    """A token in a file that somebody renews (a projected ServiceAccount token): read again every minute and after a 401."""
+    """A token in a file that somebody renews (a projected one): read again every minute and after a 401."""
 
     def __init__(self, path: Path, max_age: float = 60.0) -> None:
         self._path = path
@@ -91,6 +91,8 @@ class ExecCredential:
         return self._cached
 
     def _run(self) -> Mapping[str, Any]:
+        import subprocess  # costs the plugin 10 ms; few users have an exec plugin
+
         command = [str(self._spec["command"]), *(str(arg) for arg in self._spec.get("args") or ())]
         api_version = str(self._spec.get("apiVersion") or "client.authentication.k8s.io/v1")
         info: dict[str, Any] = {"apiVersion": api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
@@ -211,6 +213,8 @@ class ClusterConfig:
 
 
 def _load_client_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    import tempfile
+
     # ssl reads client certificates from files only; the file is ours alone and gone a moment later.
     handle, name = tempfile.mkstemp(suffix=".pem")
     try:

@@ -10,14 +10,14 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from ome.kube import requests
 from ome.kube.config import ClusterConfig
-from ome.kube.errors import TransportError, Unauthorized, error_from_response
+from ome.kube.errors import TransportError, error_from_response
 from ome.kube.requests import PatchType, Request
 from ome.kube.resources import Resource
 from ome.kube.transport import Response
@@ -269,4 +269,4 @@ def _lost(error: Exception, request: Request) -> TransportError:
 
 def decode(raw: bytes, type: type[T]) -> T:
     """Decode an answer into a narrow Struct."""
-    return cast(T, msgspec.json.decode(raw, type=type))
+    return msgspec.json.decode(raw, type=type)
