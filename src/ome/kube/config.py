@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from ome.kube.errors import ConfigError
 
@@ -137,15 +138,19 @@ class ClusterConfig:
     user: str = ""
     impersonate_user: str = ""
     impersonate_groups: Sequence[str] = ()
+    impersonate_uid: str = ""
+    impersonate_extra: Sequence[tuple[str, str]] = ()
     proxy_url: str = ""
 
     @classmethod
-    def load(cls, kubeconfig: str | None = None, context: str | None = None) -> ClusterConfig:
+    def load(
+        cls, kubeconfig: str | None = None, context: str | None = None, *, cluster: str = "", user: str = ""
+    ) -> ClusterConfig:
         """The context of a kubeconfig: the given file, else `KUBECONFIG` (a path list), else `~/.kube/config`.
 
-        Raises ConfigError, naming what is missing.
+        `cluster` and `user` replace the ones the context names. Raises ConfigError, naming what is missing.
         """
-        return _from_kubeconfig(_read_kubeconfigs(kubeconfig), context)
+        return _from_kubeconfig(_read_kubeconfigs(kubeconfig), context, cluster, user)
 
     @classmethod
     def in_cluster(cls) -> ClusterConfig:
@@ -185,6 +190,9 @@ class ClusterConfig:
         if self.impersonate_user:
             found.append(("impersonate-user", self.impersonate_user))
             found += [("impersonate-group", group) for group in self.impersonate_groups]
+            if self.impersonate_uid:
+                found.append(("impersonate-uid", self.impersonate_uid))
+            found += [(f"impersonate-extra-{quote(key, safe='')}", value) for key, value in self.impersonate_extra]
         return found
 
     def ssl_context(self) -> ssl.SSLContext | None:
@@ -293,17 +301,22 @@ def _data(entry: Mapping[str, Any], name: str) -> bytes:
         raise ConfigError(f"cannot read {name} {path}: {error.strerror}") from error
 
 
-def _from_kubeconfig(document: Mapping[str, Any], context: str | None) -> ClusterConfig:
+def _from_kubeconfig(
+    document: Mapping[str, Any], context: str | None, cluster_name: str = "", user_name: str = ""
+) -> ClusterConfig:
     name = context or document["current-context"]
     if not name:
         raise ConfigError("the kubeconfig has no current-context; name one with --context")
     chosen = document["contexts"].get(name)
     if chosen is None:
         raise ConfigError(f'context "{name}" does not exist')
-    cluster = document["clusters"].get(str(chosen.get("cluster")))
+    cluster_name = cluster_name or str(chosen.get("cluster"))
+    cluster = document["clusters"].get(cluster_name)
     if cluster is None or not cluster.get("server"):
-        raise ConfigError(f'cluster "{chosen.get("cluster")}" of context "{name}" does not exist')
-    user_name = str(chosen.get("user") or "")
+        raise ConfigError(f'cluster "{cluster_name}" of context "{name}" does not exist')
+    if user_name and user_name not in document["users"]:
+        raise ConfigError(f'auth info "{user_name}" does not exist')
+    user_name = user_name or str(chosen.get("user") or "")
     user = document["users"].get(user_name, {"#base": Path()})
     return ClusterConfig(
         server=str(cluster["server"]).rstrip("/"),
