@@ -1,13 +1,11 @@
 """What rendering takes and gives: frozen facts in, one `RenderedComponent` per declared component out.
 
 Not here: how the facts are found (`ome.runtimes` decides which runtime and which accelerator class) and what objects
-are made of the
-result (`ome.rendering.children`). `ome.services` and the standalone half of `ome.omenative` build the input and call
-`ome.rendering.render.render`.
+are made of the result (`ome.rendering.children`). `ome.services` and the standalone half of `ome.omenative` build the
+input and call `ome.rendering.render.render`.
 
 Everything that stands in an object (specs, pod templates, labels) is plain JSON data. A result never shares a
-container, list or map with
-its input, so a caller may put it straight into an object and change it.
+container, list or map with its input, so a caller may put it straight into an object and change it.
 """
 
 from __future__ import annotations
@@ -17,17 +15,20 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from ome.api import names
+from ome.api.types.inference_service import InferenceService
+
 Json = dict[str, Any]
 
-MAIN_CONTAINER = "ome-container"
+MAIN_CONTAINER = names.MAIN_CONTAINER
 
 
 class Component(StrEnum):
     """The three parts of a service, in the order they are rendered and reconciled."""
 
-    ENGINE = "engine"
-    DECODER = "decoder"
-    ROUTER = "router"
+    ENGINE = names.ENGINE
+    DECODER = names.DECODER
+    ROUTER = names.ROUTER
 
     @property
     def config_key(self) -> str:
@@ -59,14 +60,31 @@ class ModeSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceFacts:
-    """An InferenceService, or what stands for one: a standalone InferenceReplica gives its own name and a spec of
-    one component."""
+    """An InferenceService, or what stands for one: a standalone InferenceReplica gives its own name and one component.
+
+    `components` holds the raw spec of each declared component, `{}` included; an undeclared one is absent."""
 
     name: str
     namespace: str
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    spec: Mapping[str, Any]
+    deployment_mode: str = ""
+    components: Mapping[Component, Mapping[str, Any]]
+    accelerator_selector: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, service: InferenceService) -> ServiceFacts:
+        """The facts of a decoded InferenceService."""
+        declared = {component: service.spec.component(component) for component in Component}
+        return cls(
+            name=service.metadata.name,
+            namespace=service.metadata.namespace,
+            labels=service.metadata.labels,
+            annotations=service.metadata.annotations,
+            deployment_mode=service.spec.deployment_mode,
+            components={component: spec for component, spec in declared.items() if spec is not None},
+            accelerator_selector=service.spec.accelerator_selector or {},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +143,8 @@ class RenderDefaults:
     termination_grace_period_seconds: int | None = None
     min_ready_seconds: int | None = None
     instance_ready_timeout: str | None = None
+    quota_accelerator_resources: tuple[str, ...] = ("nvidia.com/gpu", "google.com/tpu")
+    """Resources that put a component under quota admission; without one an OMENative component joins no queue."""
     update_strategy: Mapping[Component, UpdateStrategyDefault] = field(default_factory=dict)
 
 
