@@ -93,8 +93,13 @@ class ReadinessGate(Model, frozen=True, kw_only=True):
     condition_type: str = ""
 
 
+class SchedulingGate(Model, frozen=True, kw_only=True):
+    name: str = ""
+
+
 class PodSpec(Model, frozen=True, kw_only=True):
     node_name: str = ""
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
     containers: tuple[ContainerImage, ...] = ()
     init_containers: tuple[ContainerImage, ...] = ()
     readiness_gates: tuple[ReadinessGate, ...] = ()
