@@ -4,8 +4,6 @@ Objects that are read from caches are narrow and frozen: what nobody decides by 
 written are plain dicts, never these. Used by every room.
 """
 
-
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
