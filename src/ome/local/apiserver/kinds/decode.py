@@ -1,0 +1,323 @@
+"""Reading a body as a built-in kind: types checked, unknown fields dropped and reported, values in their stored form.
+
+The result is what Go's types would write: empty optional fields gone, zero values of required fields there, quantities
+canonical, times in UTC. Defaults of the API are not set here, but in the kinds' own modules. Called by the strategies.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, Final
+
+from ome.local.apiserver.errors import Problem, go_quote
+from ome.local.apiserver.kinds import quantities
+from ome.local.apiserver.schema import types
+from ome.local.apiserver.schema.types import MISSING, Shape, TypeNode
+
+_API: Final = "io.k8s.api."
+_SCHEMA_PROPS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+
+
+class DecodeError(Problem):
+    """A body that is none of its kind. `cause` is Go's JSON decoder's text, `converter` that of a strategic patch."""
+
+    def __init__(self, kind: str, version: str, cause: str, converter: str = "") -> None:
+        text = f'{kind} in version "{version}" cannot be handled as a {kind}: {cause}'
+        super().__init__(400, "BadRequest", text)
+        self.cause = cause
+        self.converter = converter or cause
+
+
+class _WrongTypeError(Exception):
+    def __init__(self, cause: str, converter: str = "") -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.converter = converter
+
+
+def _fields(text: str) -> Mapping[str, frozenset[str]]:
+    out: dict[str, set[str]] = {}
+    for word in text.split():
+        owner, names = word.split(":")
+        out.setdefault(owner, set()).update(names.split(","))
+    return {owner: frozenset(names) for owner, names in out.items()}
+
+
+# Numbers and booleans that are no pointers in Go and carry `omitempty`: their zero is not written. By short definition name.
+_ZERO_IS_UNSET: Final = _fields(
+    """
+    ContainerPort:hostPort Container:stdin,stdinOnce,tty EphemeralContainer:stdin,stdinOnce,tty VolumeMount:readOnly
+    PodSpec:hostNetwork,hostPID,hostIPC
+    Probe:initialDelaySeconds,timeoutSeconds,periodSeconds,successThreshold,failureThreshold
+    DeploymentSpec:minReadySeconds,paused ReplicaSetSpec:minReadySeconds StatefulSetSpec:minReadySeconds
+    DaemonSetSpec:minReadySeconds ReplicationControllerSpec:minReadySeconds
+    DeploymentStatus:observedGeneration,replicas,updatedReplicas,readyReplicas,availableReplicas,unavailableReplicas
+    ReplicaSetStatus:fullyLabeledReplicas,readyReplicas,availableReplicas,observedGeneration
+    StatefulSetStatus:observedGeneration,readyReplicas,currentReplicas,updatedReplicas
+    DaemonSetStatus:observedGeneration,updatedNumberScheduled,numberAvailable,numberUnavailable
+    ReplicationControllerStatus:fullyLabeledReplicas,readyReplicas,availableReplicas,observedGeneration
+    ServicePort:nodePort ServiceSpec:publishNotReadyAddresses,healthCheckNodePort
+    JobStatus:active,succeeded,failed Event:count,deprecatedCount EventSeries:count
+    ObjectMeta:generation NodeSpec:unschedulable HorizontalPodAutoscalerStatus:currentReplicas ScaleSpec:replicas
+    PersistentVolumeClaimVolumeSource:readOnly NFSVolumeSource:readOnly PodStatus:observedGeneration
+    PodCondition:observedGeneration ContainerStateTerminated:signal PriorityClass:globalDefault
+    ServiceBackendPort:number CustomResourceDefinitionSpec:preserveUnknownFields
+    CustomResourceDefinitionVersion:deprecated CustomResourceColumnDefinition:priority
+    CustomResourceDefinitionStatus:observedGeneration CustomResourceDefinitionCondition:observedGeneration
+    Condition:observedGeneration PodDisruptionBudgetStatus:observedGeneration SubjectAccessReviewStatus:denied
+    TokenReviewStatus:authenticated ISCSIVolumeSource:readOnly RBDVolumeSource:readOnly VolumeAttachmentStatus:-
+    GCEPersistentDiskVolumeSource:readOnly,partition AWSElasticBlockStoreVolumeSource:readOnly,partition
+    """
+)
+# Strings that are pointers in Go: an empty one is written.
+_EMPTY_IS_SET: Final = _fields(
+    """
+    HostPathVolumeSource:type EndpointPort:name,protocol,appProtocol ServicePort:appProtocol IngressSpec:ingressClassName
+    LeaseSpec:holderIdentity,strategy,preferredHolder PodSpec:runtimeClassName,hostnameOverride
+    PersistentVolumeClaimSpec:storageClassName,volumeAttributesClassName,volumeMode PersistentVolumeSpec:volumeMode
+    ServiceSpec:ipFamilyPolicy,internalTrafficPolicy,loadBalancerClass,trafficDistribution Endpoint:hostname,nodeName,zone
+    HTTPIngressPath:pathType NetworkPolicyPort:protocol StorageClass:reclaimPolicy,volumeBindingMode
+    SeccompProfile:localhostProfile ContainerStatus:- WebhookClientConfig:url ServiceReference:path
+    MutatingWebhook:failurePolicy,matchPolicy,sideEffects,reinvocationPolicy EnvVar:-
+    ValidatingWebhook:failurePolicy,matchPolicy,sideEffects GRPCAction:service
+    """
+)
+# Times and lists that are written as null when unset.
+_NULL_WHEN_UNSET: Final[Mapping[str, tuple[str, ...]]] = {
+    _API + "core.v1.Event": ("firstTimestamp", "lastTimestamp", "eventTime"),
+    _API + "events.v1.Event": ("eventTime",),
+    _API + "core.v1.PodCondition": ("lastProbeTime", "lastTransitionTime"),
+    _API + "core.v1.NodeCondition": ("lastHeartbeatTime", "lastTransitionTime"),
+    _API + "core.v1.PersistentVolumeClaimCondition": (),
+    _API + "apps.v1.DeploymentCondition": (),
+    _API + "core.v1.PodSpec": ("containers",),
+    _API + "rbac.v1.Role": ("rules",),
+    _API + "rbac.v1.ClusterRole": ("rules",),
+    _API + "autoscaling.v2.HorizontalPodAutoscalerStatus": ("currentMetrics",),
+    _API + "core.v1.ResourceQuotaList": (),
+}
+
+
+class _Plan:
+    """How to read one struct: its fields, which empties stay, what is filled in."""
+
+    __slots__ = ("empty_stays", "fields", "fill", "nulls", "zero_goes")
+
+    def __init__(self, node: TypeNode) -> None:
+        short = node.definition.rsplit(".", 1)[-1]
+        self.fields = node.fields
+        self.zero_goes = _ZERO_IS_UNSET.get(short, frozenset())
+        self.empty_stays = _EMPTY_IS_SET.get(short, frozenset()) | node.required
+        self.nulls = _NULL_WHEN_UNSET.get(node.definition, ())
+        self.fill = tuple(
+            (name, child)
+            for name, child in node.fields.items()
+            if child.default is not MISSING and _is_written(child, name in node.required, node.definition, name)
+        )
+
+
+def _is_written(child: TypeNode, required: bool, definition: str, name: str) -> bool:
+    if child.shape is Shape.STRUCT:
+        return child.default == {}
+    if definition == _API + "core.v1.Event":
+        return name in ("reportingComponent", "reportingInstance")
+    if definition == _API + "apps.v1.StatefulSetStatus":
+        return name in ("replicas", "availableReplicas")
+    if definition == _API + "core.v1.NodeSystemInfo":
+        return True
+    return required or (definition == _API + "policy.v1.PodDisruptionBudgetStatus" and child.scalar.startswith("int"))
+
+
+@cache
+def _plan(definition: str) -> _Plan:
+    return _Plan(types.builtin().get(definition))
+
+
+def decode(body: Any, node: TypeNode, *, kind: str, version: str) -> tuple[dict[str, Any], list[str]]:
+    """(The object as a kind of that type stores it, unknown field paths in the order met). Raises DecodeError."""
+    unknown: list[str] = []
+    if not isinstance(body, dict):
+        text = f"json: cannot unmarshal {_json_kind(body)} into Go value of type v1.{kind}"
+        raise DecodeError(kind, version, text)
+    try:
+        return _struct(body, node, "", "", unknown), unknown
+    except _WrongTypeError as error:
+        raise DecodeError(kind, version, error.cause, error.converter) from None
+    except quantities.QuantityError as error:
+        raise DecodeError(kind, version, str(error)) from None
+
+
+def _json_kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, (int, float)):
+        return "number"
+    return "array" if isinstance(value, list) else "object"
+
+
+_REFLECT: Final = {dict: "map", list: "slice", str: "string", bool: "bool", int: "int64", float: "float64"}
+
+
+def _wrong(value: Any, go: str, field: str) -> _WrongTypeError:
+    number = ""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and go.startswith(("int", "uint")):
+        number = f" {value}"
+    place = f"Go struct field {field}" if field else "Go value"
+    cause = f"json: cannot unmarshal {_json_kind(value)}{number} into {place} of type {go}"
+    kind = _REFLECT.get(type(value), "invalid")
+    if go.startswith("[]"):
+        converter = f"cannot restore slice from {kind}"
+    elif go.startswith("map["):
+        converter = f"cannot restore map from {kind}"
+    elif go.startswith("v1."):
+        converter = f"cannot restore struct from: {kind}"
+    else:
+        converter = f"unrecognized type: {kind}"
+    return _WrongTypeError(cause, converter)
+
+
+def _struct(value: dict[str, Any], node: TypeNode, field: str, path: str, unknown: list[str]) -> dict[str, Any]:
+    plan = _plan(node.definition)
+    fields = plan.fields
+    out: dict[str, Any] = {}
+    short = node.definition.rsplit(".", 1)[-1]
+    prefix = f"{field}." if field else ""
+    for name, raw in value.items():
+        child = fields.get(name)
+        if child is None:
+            unknown.append(f"{path}.{name}" if path else name)
+            continue
+        if raw is None:
+            continue
+        shape = child.shape
+        if shape is Shape.SCALAR:
+            decoded = _scalar(raw, child, short, prefix + name)
+            if decoded == "" and child.scalar != "byte":
+                if name not in plan.empty_stays:
+                    continue
+            elif not decoded and name in plan.zero_goes:
+                continue
+            out[name] = decoded
+            continue
+        decoded = _value(raw, child, short, prefix + name, f"{path}.{name}" if path else name, unknown)
+        if not decoded and shape is not Shape.STRUCT and shape is not Shape.ANY and name not in plan.empty_stays:
+            continue
+        out[name] = decoded
+    for name, child in plan.fill:
+        if name not in out:
+            out[name] = _struct({}, child, "", "", unknown) if child.shape is Shape.STRUCT else child.default
+    for name in plan.nulls:
+        out.setdefault(name, None)
+    return out
+
+
+def _value(raw: Any, node: TypeNode, owner: str, field: str, path: str, unknown: list[str]) -> Any:
+    shape = node.shape
+    if shape is Shape.STRUCT:
+        if raw is None:
+            raw = {}
+        if not isinstance(raw, dict):
+            raise _wrong(raw, node.go, f"{owner}.{field}")
+        return raw if node.definition == _SCHEMA_PROPS else _struct(raw, node, field, path, unknown)
+    if shape is Shape.LIST:
+        if not isinstance(raw, list):
+            raise _wrong(raw, node.go, f"{owner}.{field}")
+        element = node.element or types.ANY
+        return [
+            _value(item, element, owner, field, f"{path}[{index}]", unknown) for index, item in enumerate(raw)
+        ]
+    if shape is Shape.MAP:
+        if not isinstance(raw, dict):
+            raise _wrong(raw, node.go, f"{owner}.{field}")
+        element = node.element or types.ANY
+        return {key: _value(item, element, owner, field, f"{path}.{key}", unknown) for key, item in raw.items()}
+    if shape is Shape.SCALAR:
+        return _zero(node) if raw is None else _scalar(raw, node, owner, field)
+    return raw
+
+
+def _zero(node: TypeNode) -> Any:
+    scalar = node.scalar
+    if scalar.startswith("int") and scalar != "int-or-string":
+        return 0
+    return {"boolean": False, "number": 0, "int-or-string": 0, "quantity": "0", "time": None, "microtime": None}.get(
+        scalar, ""
+    )
+
+
+_RANGES: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+
+
+def _scalar(raw: Any, node: TypeNode, owner: str, field: str) -> Any:
+    scalar = node.scalar
+    if scalar == "string":
+        if isinstance(raw, str):
+            return raw
+        raise _wrong(raw, "string", f"{owner}.{field}")
+    if scalar in _RANGES:
+        low, high = _RANGES[scalar]
+        if isinstance(raw, int) and not isinstance(raw, bool) and low <= raw <= high:
+            return raw
+        raise _wrong(raw, scalar, f"{owner}.{field}")
+    if scalar == "boolean":
+        if isinstance(raw, bool):
+            return raw
+        raise _wrong(raw, "bool", f"{owner}.{field}")
+    if scalar == "quantity":
+        return quantities.canonical(raw)
+    if scalar == "int-or-string":
+        if isinstance(raw, str):
+            return raw
+        if isinstance(raw, int) and not isinstance(raw, bool) and -(2**31) <= raw < 2**31:
+            return raw
+        raise _wrong(raw, "int32", "")
+    if scalar in ("time", "microtime"):
+        return _time(raw, micro=scalar == "microtime")
+    if scalar == "byte":
+        return _bytes(raw, f"{owner}.{field}")
+    if isinstance(raw, (int, float)) and not isinstance(raw, bool):
+        return raw
+    raise _wrong(raw, node.go, f"{owner}.{field}")
+
+
+def _bytes(raw: Any, field: str) -> str:
+    if not isinstance(raw, str):
+        raise _wrong(raw, "[]uint8", field)
+    try:
+        decoded = base64.b64decode(raw.replace("\n", "").replace("\r", ""), validate=True)
+    except (binascii.Error, ValueError):
+        bad = re.search(r"[^A-Za-z0-9+/=\r\n]", raw)
+        position = bad.start() if bad else len(raw) // 4 * 4
+        raise _WrongTypeError(f"illegal base64 data at input byte {position}") from None
+    return base64.b64encode(decoded).decode()
+
+
+_TIME: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)")
+
+
+def _time(raw: Any, *, micro: bool) -> str | None:
+    layout = "2006-01-02T15:04:05.000000Z07:00" if micro else "2006-01-02T15:04:05Z07:00"
+    if not isinstance(raw, str):
+        raise _WrongTypeError(f"json: cannot unmarshal {_json_kind(raw)} into Go value of type string")
+    match = _TIME.fullmatch(raw)
+    if match is None or (micro and len(match[7] or "") != 6):
+        rest = raw[19:] if match is not None else raw
+        wanted = ".000000" if match is not None else "2006"
+        raise _WrongTypeError(
+            f"parsing time {go_quote(raw)} as {go_quote(layout)}: cannot parse {go_quote(rest)} as {go_quote(wanted)}"
+        )
+    try:
+        moment = datetime.fromisoformat(raw[:19] + match[8].replace("Z", "+00:00")).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise _WrongTypeError(f"parsing time {go_quote(raw)}: out of range") from None
+    text = moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+    return f"{text}.{match[7]}Z" if micro else f"{text}Z"
