@@ -198,8 +198,3 @@ TEARDOWN_FINALIZER: Final = "ome.io/ir-teardown"
 TRAFFIC_MAP_FINALIZER: Final = "ome.io/trafficmap-publisher"
 ACCELERATOR_QUOTA_FINALIZER: Final = "ome.io/accelerator-quota"
 BENCHMARK_JOB_FINALIZER: Final = "benchmarkjobs.ome.io/finalizer"
-
-
-def model_node_label(name: str, namespace: str = "") -> str:
-    """The Node label that carries a model's state: cluster-scoped without `namespace` (`spec/models.md` section 3)."""
-    return f"{MODEL_LABEL_PREFIX}{namespace}.basemodel.{name}" if namespace else f"{CLUSTER_BASE_MODEL_PREFIX}{name}"
