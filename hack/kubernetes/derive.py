@@ -2,7 +2,7 @@
 """Derives the two data files of ome.api.kubernetes from the Kubernetes modules that go.mod of this folder names.
 
 definitions.json.gz  the OpenAPI v3 component schemas and kinds of the API groups that the embedded cluster serves
-protobuf.json.gz     message -> field number -> [json name, type, repeated?, map?, inline?], from the generated.proto files
+protobuf.json.gz     message -> field number -> [field name, type, repeated?], from the generated.proto files
 
 Run it after a change of the Kubernetes version: `python3 hack/kubernetes/derive.py` (needs go and the module cache).
 """
@@ -60,7 +60,9 @@ def definitions(root: pathlib.Path) -> dict:
 
 
 PACKAGE = re.compile(r"^package ([\w.]+);", re.M)
-TOKEN = re.compile(r"^\s*(?:(message) (\w+) \{|(\})|(optional|repeated)? ?(map<\w+, ?[.\w]+>|[.\w]+) (\w+) = (\d+)(?: \[.*\])?;)", re.M)
+TOKEN = re.compile(
+    r"^\s*(?:(message) (\w+) \{|(\})|(optional|repeated)? ?(map<\w+, ?[.\w]+>|[.\w]+) (\w+) = (\d+)(?: \[.*\])?;)", re.M
+)
 
 
 def strip_comments(text: str) -> str:
