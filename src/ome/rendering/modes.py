@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ome.api import keys
 from ome.rendering.model import Component, DeploymentMode, DeploymentModeError, ModeSource, ServiceFacts
-
-MODE_ANNOTATION = "ome.io/deploymentMode"
 
 _POD_SETS = (Component.ENGINE, Component.DECODER)
 
@@ -31,7 +30,7 @@ def known_mode(value: Any) -> DeploymentMode | None:
 
 def annotated_mode(component: Mapping[str, Any] | None) -> DeploymentMode | None:
     """The mode in a component's own `annotations` (a service's component or a runtime's config)."""
-    return known_mode(((component or {}).get("annotations") or {}).get(MODE_ANNOTATION))
+    return known_mode(((component or {}).get("annotations") or {}).get(keys.DEPLOYMENT_MODE))
 
 
 def declared_mode(service: ServiceFacts, component: Component) -> DeploymentMode | None:
@@ -42,7 +41,7 @@ def declared_mode(service: ServiceFacts, component: Component) -> DeploymentMode
 
 def is_virtual(service_annotations: Mapping[str, str]) -> bool:
     """The InferenceService's own metadata asks for VirtualDeployment: nothing is rendered at all."""
-    return service_annotations.get(MODE_ANNOTATION) == DeploymentMode.VIRTUAL_DEPLOYMENT
+    return service_annotations.get(keys.DEPLOYMENT_MODE) == DeploymentMode.VIRTUAL_DEPLOYMENT
 
 
 def choose_mode(
