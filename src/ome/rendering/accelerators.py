@@ -7,7 +7,7 @@ Called by
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -15,20 +15,6 @@ from ome.api.quantity import parse_quantity
 from ome.rendering.arguments import merge_flags, set_parallelism
 from ome.rendering.formats import best_entry
 from ome.rendering.model import AcceleratorFacts, Json, ModelFacts, RuntimeFacts, SelectedAccelerator
-
-_GPU_RESOURCES = frozenset(
-    {
-        "nvidia.com/gpu",
-        "amd.com/gpu",
-        "google.com/tpu",
-        "gpu.intel.com/i915",
-        "gpu.intel.com/xe",
-        "habana.ai/gaudi",
-        "aws.amazon.com/neuron",
-        "aws.amazon.com/neuroncore",
-    }
-)
-_GPU_PREFIXES = ("nvidia.com/mig-", "nvidia.com/gpu-", "huawei.com/Ascend")
 
 
 def class_resources(accelerator: AcceleratorFacts) -> dict[str, str]:
@@ -87,13 +73,8 @@ def override_arguments(container: Json, overrides: Mapping[str, Any]) -> None:
     set_parallelism(container, overrides.get("tensorParallelismOverride") or {})
 
 
-def gpu_count(container: Mapping[str, Any], accelerator: AcceleratorFacts | None) -> int:
-    """Accelerators one pod asks for: limits, else requests, over the known resources and those of the class."""
+def accelerator_count(container: Mapping[str, Any], counted: Iterable[str]) -> int:
+    """Accelerators one pod asks for, over the operator's `acceleratorResources`: the limit, else the request."""
     resources = container.get("resources") or {}
     amounts = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    of_class = class_resources(accelerator) if accelerator else {}
-    return sum(
-        int(parse_quantity(amount))
-        for name, amount in amounts.items()
-        if name in _GPU_RESOURCES or name in of_class or name.startswith(_GPU_PREFIXES)
-    )
+    return sum(int(parse_quantity(amounts[name])) for name in set(counted) if name in amounts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ome.api.config import StrategyDefault
 from ome.api.duration import parse_duration
 from ome.rendering.merge import SERVICE, merge_object
 from ome.rendering.model import (
@@ -18,7 +19,6 @@ from ome.rendering.model import (
     Json,
     RenderDefaults,
     ReplicaBounds,
-    UpdateStrategyDefault,
 )
 
 SURGE_THEN_DRAIN = "SurgeThenDrain"
@@ -50,10 +50,10 @@ def replica_bounds(
     """A maximum somebody wrote stays as it is, except in OMENative; only a default maximum is raised to the minimum."""
     minimum = effective.get("minReplicas")
     if minimum is None:
-        minimum = 1 if defaults.min_replicas is None else defaults.min_replicas
+        minimum = defaults.deploy.min_replicas
     written = effective.get("maxReplicas")
     if not written:
-        return ReplicaBounds(minimum=minimum, maximum=max(defaults.max_replicas.get(component, 1), minimum))
+        return ReplicaBounds(minimum=minimum, maximum=max(defaults.deploy.max_replicas(component), minimum))
     raised = max(written, minimum) if mode is DeploymentMode.OME_NATIVE else written
     return ReplicaBounds(minimum=minimum, maximum=raised)
 
@@ -67,7 +67,7 @@ def min_ready_seconds(effective: Mapping[str, Any], defaults: RenderDefaults) ->
     """Service, runtime, operator, 0; an explicit 0 counts as set."""
     value = (effective.get("lifecycle") or {}).get("minReadySeconds")
     if value is None:
-        value = defaults.min_ready_seconds
+        value = defaults.deploy.min_ready_seconds
     return value or 0
 
 
@@ -91,12 +91,12 @@ def lifecycle(
         merged["instanceReadyTimeout"] = defaults.instance_ready_timeout
     merged["restartPolicy"] = merged.get("restartPolicy") or (RECREATE_INSTANCE if multi_pod else NONE)
     merged["readyPolicy"] = merged.get("readyPolicy") or (ALL_POD_READY if multi_pod else NONE)
-    default = defaults.update_strategy.get(component, UpdateStrategyDefault())
+    default = defaults.deploy.update_strategy.get(component, StrategyDefault())
     merged["updateStrategy"] = _update_strategy(merged.get("updateStrategy") or {}, default)
     return {key: value for key, value in merged.items() if value is not None}
 
 
-def _update_strategy(written: Json, default: UpdateStrategyDefault) -> Json:
+def _update_strategy(written: Json, default: StrategyDefault) -> Json:
     """The operator's default fills only the budget the resolved type reads."""
     strategy = dict(written)
     strategy["type"] = written.get("type") or default.type or SURGE_THEN_DRAIN

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from ome.api import names
+from ome.api.config import DeployConfig, OperatorConfig
 from ome.api.types.inference_service import InferenceService
 
 Json = dict[str, Any]
@@ -125,27 +126,30 @@ class AcceleratorFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateStrategyDefault:
-    """`deploy.updateStrategy.{c}` of the operator's configuration; None = not set there."""
-
-    type: str | None = None
-    max_surge: int | str | None = None
-    max_unavailable: int | str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RenderDefaults:
     """The operator's configuration as far as rendering reads it (`spec/inference-service.md section 2`, effective
-    defaults)."""
+    defaults). `RenderDefaults()` is an operator without any."""
 
-    min_replicas: int | None = None
-    max_replicas: Mapping[Component, int] = field(default_factory=dict)
-    termination_grace_period_seconds: int | None = None
-    min_ready_seconds: int | None = None
+    deploy: DeployConfig = DeployConfig()
     instance_ready_timeout: str | None = None
+    accelerator_resources: tuple[str, ...] = ("nvidia.com/gpu",)
+    """Resources counted for `PARALLELISM_SIZE`."""
     quota_accelerator_resources: tuple[str, ...] = ("nvidia.com/gpu", "google.com/tpu")
     """Resources that put a component under quota admission; without one an OMENative component joins no queue."""
-    update_strategy: Mapping[Component, UpdateStrategyDefault] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        config: OperatorConfig,
+        quota_accelerator_resources: tuple[str, ...] = ("nvidia.com/gpu", "google.com/tpu"),
+    ) -> RenderDefaults:
+        """From the parsed ConfigMap and the manager's flag `--accelerator-resources`."""
+        return cls(
+            deploy=config.deploy,
+            instance_ready_timeout=config.lifecycle.get("instanceReadyTimeout"),
+            accelerator_resources=config.accelerator_resources,
+            quota_accelerator_resources=quota_accelerator_resources,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

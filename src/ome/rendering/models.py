@@ -21,7 +21,7 @@ READY = "Ready"
 DEFAULT_MODEL_MOUNT = "/opt/ml/model"
 OVERLAY_MOUNT = "/opt/ml/model-overlays"
 TFEW_MOUNT = "/opt/ml/tfew"
-FINE_TUNED_VOLUME = "model-empty-dir"
+EMPTY_VOLUME = "model-empty-dir"
 
 _PVC, _VENDOR = "pvc://", "vendor://"
 _CLUSTER_NAME_LIMIT = 32
@@ -123,6 +123,12 @@ def base_model_parts(model: ModelFacts) -> ModelParts:
     return _host_parts(model, path, path, MODEL_PATH, ready)
 
 
+def filled_by_init(parts: ModelParts) -> ModelParts:
+    """A base model that the `model-init` init container prepares: an empty volume for it to fill, and neither mount nor
+    `MODEL_PATH`, which the pod webhook sets with the container (observed in 0.1.5)."""
+    return ModelParts((*parts.volumes, _empty_volume()), (), (), parts.node_selector)
+
+
 def overlay_parts(overlays: Iterable[ModelFacts], taken: set[str]) -> ModelParts:
     """The same for every overlay, mounted at its own path. `taken`: names of volumes the pod already has."""
     volumes: list[Json] = []
@@ -150,9 +156,9 @@ def fine_tuned_parts(fine_tuned: FineTuned, base: ModelFacts | None) -> ModelPar
     if vendor == "meta":
         env = [_variable(MODEL_PATH, DEFAULT_MODEL_MOUNT), _variable("SERVED_MODEL_NAME", f"/data/{fine_tuned.name}")]
     elif vendor == "cohere" and fine_tuned.strategy == "tfew":
-        mounts = [{"name": FINE_TUNED_VOLUME, "mountPath": TFEW_MOUNT}]
+        mounts = [{"name": EMPTY_VOLUME, "mountPath": TFEW_MOUNT}]
         env = [_variable("TFEW_PATH", TFEW_MOUNT)]
-    return ModelParts(({"name": FINE_TUNED_VOLUME, "emptyDir": {"medium": "Memory"}},), tuple(mounts), tuple(env))
+    return ModelParts((_empty_volume(),), tuple(mounts), tuple(env))
 
 
 def _overlay(overlay: ModelFacts) -> ModelParts:
@@ -191,6 +197,10 @@ def _claim_parts(model: ModelFacts, uri: str, mount_path: str, variable: str) ->
         (mount,),
         (_variable(variable, mount_path),),
     )
+
+
+def _empty_volume() -> Json:
+    return {"name": EMPTY_VOLUME, "emptyDir": {"medium": "Memory"}}
 
 
 def _volume_name(model: str) -> str:

@@ -75,6 +75,7 @@ class PodPlan:
     accelerator: AcceleratorFacts | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     router_config: Mapping[str, str] = field(default_factory=dict)
+    counted_resources: tuple[str, ...] = ()
     pods_per_instance: int = 1
     keep_model_selector: bool = False
     """The model-ready selector is re-applied last and cannot be overridden."""
@@ -154,9 +155,9 @@ def _equip_runner(plan: PodPlan) -> Json | None:
         accelerators.set_resources(runner, plan.accelerator, plan.service_source.get("runner"))
     accelerators.override_arguments(runner, plan.overrides)
     if plan.component is not Component.ROUTER and not plan.overrides.get("tensorParallelismOverride"):
-        gpus = accelerators.gpu_count(runner, plan.accelerator)
-        if gpus:
-            environment.replace({"name": PARALLELISM_SIZE, "value": str(gpus * plan.pods_per_instance)})
+        count = accelerators.accelerator_count(runner, plan.counted_resources)
+        if count:
+            environment.replace({"name": PARALLELISM_SIZE, "value": str(count * plan.pods_per_instance)})
     for name in sorted(plan.router_config):
         environment.append({"name": name, "value": plan.router_config[name]})
     overridden = plan.overrides.get("environmentOverride") or {}

@@ -32,6 +32,7 @@ from ome.rendering.modes import ModeChoice, check_mode, choose_mode, mode_combin
 from ome.rendering.placeholders import PlaceholderValues
 
 _GANG_MODES = (DeploymentMode.OME_NATIVE, DeploymentMode.MULTI_NODE)
+_SCRAPE_ANNOTATIONS = (keys.PROMETHEUS_SCRAPE, keys.PROMETHEUS_PORT, keys.PROMETHEUS_PATH)
 _POD_SETS = (Component.ENGINE, Component.DECODER)
 
 
@@ -124,7 +125,7 @@ class _ComponentRendering:
         mode, service, defaults = self.choice.mode, self.facts.service, self.facts.defaults
         check_mode(self.component, mode, self.merged)
         annotations = metadata.component_annotations(self.facts, self.merged, self.fine_tuned)
-        templates = self._templates(probed=keys.PROBE_PROFILE in annotations)
+        templates = self._templates(annotations)
         multi_pod = templates.worker is not None
         labels = metadata.component_labels(
             self.component,
@@ -142,7 +143,7 @@ class _ComponentRendering:
             mode_source=self.choice.source,
             effective=self.merged,
             template=_template(self._primary_labels(labels, app), annotations, templates.primary),
-            worker_template=_template(labels, annotations, templates.worker) if templates.worker else None,
+            worker_template=self._worker_template(labels, annotations, templates.worker),
             worker_size=templates.worker_size,
             labels={**labels, keys.APP: app} if mode is DeploymentMode.RAW_DEPLOYMENT else labels,
             annotations=annotations,
@@ -165,7 +166,7 @@ class _ComponentRendering:
             accelerator=accelerators.selected(self.accelerator) if self.accelerator else None,
         )
 
-    def _templates(self, *, probed: bool) -> _Templates:
+    def _templates(self, annotations: Mapping[str, str]) -> _Templates:
         """Pod specs. A leader's is the primary one whatever the mode; workers only exist in the gang modes."""
         mode = self.choice.mode
         has_leader, has_worker = self.merged.get("leader") is not None, self.merged.get("worker") is not None
@@ -176,16 +177,17 @@ class _ComponentRendering:
                 self.component,
             )
         worker_size = self._worker_size() if gang else 0
-        probe = mode is DeploymentMode.RAW_DEPLOYMENT and not probed
-        primary = self._pod_spec("leader" if has_leader else None, worker_size, default_probe=probe)
+        probe = mode is DeploymentMode.RAW_DEPLOYMENT and keys.PROBE_PROFILE not in annotations
+        parts = self._model_parts(annotations) if self.component in _POD_SETS else models.ModelParts()
+        primary = self._pod_spec("leader" if has_leader else None, parts, worker_size, default_probe=probe)
         if not gang:
             return _Templates(primary)
-        return _Templates(primary, self._pod_spec("worker", worker_size, default_probe=False), worker_size)
+        return _Templates(primary, self._pod_spec("worker", parts, worker_size, default_probe=False), worker_size)
 
     def _worker_size(self) -> int:
         return int((self.merged.get("worker") or {}).get("size") or 1)
 
-    def _pod_spec(self, role: str | None, worker_size: int, *, default_probe: bool) -> Json:
+    def _pod_spec(self, role: str | None, parts: models.ModelParts, worker_size: int, *, default_probe: bool) -> Json:
         facts, mode = self.facts, self.choice.mode
         source = self.merged if role is None else self.merged[role]
         own = self.own if role is None else self.own.get(role) or {}
@@ -206,12 +208,13 @@ class _ComponentRendering:
                 values=PlaceholderValues(
                     facts.service.name, facts.service.namespace, facts.service.labels, facts.service.annotations
                 ),
-                parts=self._model_parts() if serves else models.ModelParts(),
+                parts=parts,
                 runtime_node_selector=runtime_selector,
                 class_node_selector=class_selector,
                 accelerator=self.accelerator,
                 overrides=accelerators.class_overrides(self.accelerator, facts.runtime, facts.model),
                 router_config={} if serves else self.merged.get("config") or {},
+                counted_resources=facts.defaults.accelerator_resources,
                 pods_per_instance=1 + worker_size,
                 keep_model_selector=role is None and mode is not DeploymentMode.MULTI_NODE,
                 grace_period_seconds=self._grace_period(),
@@ -227,13 +230,15 @@ class _ComponentRendering:
 
     def _grace_period(self) -> int | None:
         written = self.merged.get("terminationGracePeriodSeconds")
-        return self.facts.defaults.termination_grace_period_seconds if written is None else written
+        return self.facts.defaults.deploy.termination_grace_period_seconds if written is None else written
 
-    def _model_parts(self) -> models.ModelParts:
+    def _model_parts(self, annotations: Mapping[str, str]) -> models.ModelParts:
         facts, fine_tuned = self.facts, self.fine_tuned
         base = models.base_model_parts(facts.model) if facts.model else models.ModelParts()
         if fine_tuned is not None and fine_tuned.merged:
             base = models.ModelParts()
+        elif facts.model is not None and annotations.get(keys.INJECT_MODEL_INIT) == "true":
+            base = models.filled_by_init(base)
         overlays = models.overlay_parts(facts.overlays, {volume["name"] for volume in base.volumes})
         tuned = models.fine_tuned_parts(fine_tuned, facts.model) if fine_tuned else models.ModelParts()
         return models.ModelParts(
@@ -249,6 +254,15 @@ class _ComponentRendering:
         if self.choice.mode is DeploymentMode.MULTI_NODE:
             return {**labels, keys.APP: app, keys.RAY_NODE_TYPE: "head"}
         return labels
+
+    def _worker_template(
+        self, labels: Mapping[str, str], annotations: Mapping[str, str], spec: Json | None
+    ) -> Json | None:
+        if spec is None:
+            return None
+        if self.choice.mode is DeploymentMode.MULTI_NODE:
+            annotations = {key: value for key, value in annotations.items() if key not in _SCRAPE_ANNOTATIONS}
+        return _template(labels, annotations, spec)
 
     def _autoscaler(self, annotations: Mapping[str, str]) -> AutoscalerLayers:
         return AutoscalerLayers(
