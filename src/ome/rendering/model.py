@@ -130,7 +130,7 @@ class RenderDefaults:
     """The operator's configuration as far as rendering reads it (`spec/inference-service.md section 2`, effective
     defaults). `RenderDefaults()` is an operator without any."""
 
-    deploy: DeployConfig = DeployConfig()
+    deploy: DeployConfig = field(default_factory=DeployConfig)
     instance_ready_timeout: str | None = None
     accelerator_resources: tuple[str, ...] = ("nvidia.com/gpu",)
     """Resources counted for `PARALLELISM_SIZE`."""
