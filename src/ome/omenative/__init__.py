@@ -1,0 +1,3 @@
+"""The InferenceReplica engine: revisions, Instances, update strategies, retry blocks, mailboxes
+(`docs/spec/omenative.md`).
+"""

@@ -1,0 +1,139 @@
+"""Bringing an attempt's pods into service, and its clock: gates, the readiness window, holds and deadlines.
+
+`spec/omenative.md` sections 4.1, 6.2 and 6.5. Used by every operation that makes a pod serve. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from ome.api.meta import whole_second
+from ome.api.types.inference_replica import InstanceStatus
+
+from . import evidence as ev
+from .observe import Member, Refused
+from .work import REFUSED_RETRY, Work
+
+QUOTA: str = "QuotaExceeded"
+SOURCE_UNROUTED: str = "SourceUnrouted"
+_RUNNING_CLOCK = frozenset({"", SOURCE_UNROUTED})
+
+
+def serve(work: Work, members: Sequence[Member], expected: int = 1) -> bool:
+    """Open the gates once all pods' containers are ready; True when all have been Ready for minReadySeconds."""
+    if len(members) < expected or not all(member.containers_ready for member in members):
+        return False
+    for member in members:
+        work.open_gate(member)
+    since = [member.ready_since for member in members if member.ready]
+    if len(since) < len(members):
+        return False
+    end = max(start for start in since if start is not None) + work.strategy.min_ready
+    if end > work.now:
+        work.wake(end)
+        return False
+    return True
+
+
+def run_clock(
+    work: Work, row: InstanceStatus, members: Sequence[Member], *, source_unrouted: bool = False
+) -> InstanceStatus:
+    """Record what the operation waits for; park its deadline meanwhile, and grant a full window when the hold ends."""
+    operation = row.operation
+    if operation is None:
+        return row
+    waiting, parked = _hold(work, row, members)
+    if not parked and source_unrouted:
+        waiting = SOURCE_UNROUTED
+    timeout = work.strategy.ready_timeout
+    deadline = operation.deadline
+    if parked:
+        deadline = None
+    elif deadline is None and timeout is not None:
+        deadline = whole_second(work.stamp + timeout)
+    refused_at = operation.capacity_refused_at if waiting == QUOTA else None
+    after = replace(operation, waiting=waiting, deadline=deadline, capacity_refused_at=refused_at)
+    return row if after == operation else work.put(replace(row, operation=after))
+
+
+def _hold(work: Work, row: InstanceStatus, members: Sequence[Member]) -> tuple[str, bool]:
+    if work.paused:
+        return "Paused", True
+    live = [member for member in members if member.live]
+    operation = row.operation
+    if operation is not None and operation.waiting == QUOTA and not live:
+        return QUOTA, True
+    if any(member.gated for member in live):
+        return "", True
+    if any(member.unknown for member in members):
+        return "NodeUnknown", True
+    if any(member.unschedulable_since is not None for member in live):
+        return ev.UNSCHEDULABLE, True
+    return "", False
+
+
+def may_create(work: Work, row: InstanceStatus) -> bool:
+    """Whether a refused pod may be tried again: a quota is asked once in a while."""
+    refused_at = row.operation.capacity_refused_at if row.operation is not None else None
+    if refused_at is None or refused_at + REFUSED_RETRY <= work.now:
+        return True
+    work.wake(refused_at + REFUSED_RETRY)
+    return False
+
+
+def refused(work: Work, row: InstanceStatus, pod: str) -> bool:
+    """Whether the API server just refused the pod of this name; decides what that means for the operation."""
+    refusal = work.snapshot.refusals.get(pod)
+    if refusal is None or row.operation is None:
+        return False
+    if refusal.kind is Refused.QUOTA:
+        held = replace(row.operation, waiting=QUOTA, deadline=None, capacity_refused_at=work.stamp)
+        row = work.put(replace(row, operation=held))
+        work.wake(work.stamp + REFUSED_RETRY)
+        if (told := work.once(row, "InstanceQuotaBlocked")) is not None:
+            work.warning(told, "InstanceQuotaBlocked", f"pod {pod} refused: {refusal.message}")
+        return True
+    reason = ev.INVALID_POD_SPEC if refusal.kind is Refused.INVALID else ev.NAMESPACE_TERMINATING
+    work.warning(row, "InstanceRejected", f"pod {pod} rejected: {refusal.message}")
+    work.fail(row.index, ev.Evidence(reason=reason, pod=pod, message=refusal.message))
+    return True
+
+
+def recycle(work: Work, row: InstanceStatus, members: Sequence[Member]) -> bool:
+    """Delete pods that ended for good, so that they are made anew. True when there was one."""
+    ended = [member for member in members if member.live and member.terminal]
+    for member in ended:
+        proof = ev.terminated(member)
+        row = work.record_failure(work.rows[row.index], proof)
+        work.warning(
+            row,
+            "TerminalPodRecycled",
+            f"pod {member.name} ended in phase {member.pod.status.phase} ({proof.reason}); deleting it to create "
+            f"it again",
+        )
+        work.delete(member)
+    return bool(ended)
+
+
+def watch_for_failure(
+    work: Work, row: InstanceStatus, members: Sequence[Member], *, since: datetime | None = None
+) -> None:
+    """Fail the operation when its pods are stuck, unschedulable for too long, or late. Never while paused."""
+    operation = row.operation
+    if operation is None or work.paused:
+        return
+    live = [member for member in members if member.live]
+    proof = ev.stuck(live, work.settings.stuck_grace, work.now, since)
+    if proof is None:
+        proof = ev.unschedulable(live, work.settings.unschedulable_grace, work.now)
+    if proof is None and operation.deadline is not None and operation.deadline <= work.now:
+        proof = ev.at_deadline(live)
+    if proof is not None:
+        work.fail(row.index, proof)
+        return
+    work.wake(ev.stuck_at(live, work.settings.stuck_grace, since))
+    work.wake(ev.unschedulable_at(live, work.settings.unschedulable_grace))
+    work.wake(operation.deadline)

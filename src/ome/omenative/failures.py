@@ -1,0 +1,95 @@
+"""What a failed operation leads to: the row, the retry block, the event (`spec/omenative.md` section 6.3).
+
+The passes call `Work.fail`; `dispose` runs once, at the end. A block that is charged is written before the row. Pure.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ome.api.types.inference_replica import InstanceStatus, RetryBlock
+
+from . import evidence as ev
+from . import retry
+from .actions import WARNING, Notice
+from .work import Failing, Work
+
+_TERMINAL = (
+    "attempt disposed terminal (no workload-caused evidence, relocation unavailable); operation-specific "
+    "recovery decides "
+    "whether another attempt is safe"
+)
+
+
+def dispose(work: Work) -> None:
+    """End every operation that failed in this pass. Not while paused: then nothing fails."""
+    if work.paused:
+        return
+    for failing in sorted(work.failing, key=lambda failing: failing.index):
+        row = work.rows.get(failing.index)
+        if row is not None and row.operation is not None and not _serves(work, row):
+            _dispose(work, row, failing)
+
+
+def _serves(work: Work, row: InstanceStatus) -> bool:
+    """An Instance whose pods are all ready and serving is never failed."""
+    live = [member for member in work.pods(row.index) if member.live]
+    return bool(live) and all(member.serving for member in live)
+
+
+def _dispose(work: Work, row: InstanceStatus, failing: Failing) -> None:
+    operation = row.operation
+    assert operation is not None
+    proof = failing.evidence
+    detail = f"{proof.reason}: {_TERMINAL}"
+    if operation.type in ("Create", "Update"):
+        blamed = operation.target_revision or work.update_revision
+        guilt = ev.blame(proof.reason)
+        _charge(work, blamed, proof.reason, guilt)
+        if guilt is ev.Blame.REVISION:
+            detail = (
+                f"{proof.reason}: workload-caused failure; revision {blamed} held for retry — fix the image/config and "
+                "publish a corrected revision"
+            )
+    told = _told_before(row, proof)
+    row = work.record_failure(row, proof)
+    kept = operation if operation.type == "Restart" else None
+    row = work.put(replace(row, phase="Failed", operation=kept))
+    if not told:
+        pod = f"pod {proof.pod} " if proof.pod else ""
+        work.warning(row, "InstanceFailed", f"failed: {pod}{detail}")
+
+
+def _told_before(row: InstanceStatus, proof: ev.Evidence) -> bool:
+    """Whether this row already failed for this reason on this pod: repeats are not announced."""
+    last = row.last_failure
+    return row.phase == "Failed" and last is not None and (last.reason, last.pod_name) == (proof.reason, proof.pod)
+
+
+def _charge(work: Work, revision: str, reason: str, guilt: ev.Blame) -> None:
+    result = retry.charge(
+        work.blocks,
+        revision,
+        blame=guilt,
+        reason=reason,
+        policy=work.settings.retry,
+        now=work.stamp,
+        update_revision=work.update_revision,
+    )
+    if result.blocks == work.blocks:
+        return
+    work.blocks = result.blocks
+    work.charged = True
+    if result.held is not None:
+        work.block_notices.append(_held(work, result.held))
+
+
+def _held(work: Work, block: RetryBlock) -> Notice:
+    meta = work.replica.metadata
+    message = (
+        f"InferenceReplica {meta.namespace}/{meta.name} component={work.replica.spec.component} update to revision "
+        f"{block.target_revision} held after {block.attempts_started} failed attempt(s) (last failure: "
+        f"{block.reason}); "
+        "publish a corrected revision or raise lifecycle.updateRetry limits"
+    )
+    return Notice(WARNING, "RetryHeld", message, fold=False)

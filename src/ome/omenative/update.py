@@ -1,0 +1,127 @@
+"""The update pass: which Instances start moving to the target, by which strategy, and what keeps the others.
+
+`spec/omenative.md` section 8 (trigger, order of gates) and section 7 (budgets). Pure.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ome.api.types.inference_replica import InstanceStatus
+
+from . import budgets, inplace, names, rebuild, retry, surge
+from .revisions import payload_of
+from .strategy import IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, RECREATE, SURGE
+from .work import POLL, Work
+
+_IN_PLACE, _RECREATE, _SURGE, _REFUSE = "in place", "recreate", "surge", "refuse"
+
+
+def advance_all(work: Work) -> None:
+    """Go on with the updates in flight."""
+    for row in work.ordered():
+        operation = row.operation
+        if row.phase != "Updating" or operation is None:
+            continue
+        if operation.step in ("Surge", "SurgeDrain"):
+            surge.advance(work, row)
+        elif operation.step == "InPlace":
+            inplace.advance(work, row)
+        else:
+            rebuild.advance(work, row)
+        work.wake(work.now + POLL)
+
+
+def start_all(work: Work) -> None:
+    """Start what every gate admits, lowest index first: pause, retry block, partition, budget."""
+    if work.paused or not work.target:
+        return
+    candidates = [row for row in work.ordered() if _candidate(work, row)]
+    staged = budgets.partitioned(
+        [row.index for row in work.ordered() if _counts_for_partition(work, row)], work.strategy.partition
+    )
+    for row in candidates:
+        in_flight = retry.updating(work.ordered(), work.target)
+        answer = retry.gate(work.blocks, work.target, in_flight=in_flight, now=work.now)
+        if not answer.start:
+            work.wake(answer.wake)
+            continue
+        if row.index in staged:
+            continue
+        _try(work, row)
+    work.advancing = any(row.operation is not None and row.operation.type == "Update" for row in work.rows.values())
+
+
+def off_target(work: Work, row: InstanceStatus) -> bool:
+    """Whether the Instance runs something else than the target: by its row, or by the pod in its active slot."""
+    if row.running_revision != work.target:
+        return True
+    active = [m for m in work.pods(row.index) if m.live and m.ordinal == row.active_ordinal and m.digest]
+    return any(member.digest != names.digest_of(work.target) for member in active)
+
+
+def _candidate(work: Work, row: InstanceStatus) -> bool:
+    operation = row.operation
+    idle = operation is None or (row.phase == "Failed" and operation.type == "Restart")
+    return row.phase in ("Ready", "Failed") and idle and bool(row.running_revision) and off_target(work, row)
+
+
+def _counts_for_partition(work: Work, row: InstanceStatus) -> bool:
+    updating = row.operation is not None and row.operation.type == "Update"
+    leaving = row.phase in ("Updating", "Deleting", "Creating", "Pending")
+    return not updating and not leaving and bool(row.running_revision) and off_target(work, row)
+
+
+def _try(work: Work, row: InstanceStatus) -> None:
+    work.update_pass_ran = True
+    how = _how(work, row)
+    if how == _REFUSE:
+        _refuse(work, row)
+        return
+    denial = _denial(work, row, how)
+    if denial is not None:
+        work.denials.append(denial)
+        work.wake(denial.wake)
+        return
+    work.blocks = retry.started(work.blocks, work.target)
+    work.wake(work.now + POLL)
+    if how == _SURGE:
+        surge.start(work, row)
+    elif how == _RECREATE:
+        rebuild.start_recreate(work, row, work.strategy.type)
+    else:
+        inplace.start(work, row, work.strategy.type)
+
+
+def _how(work: Work, row: InstanceStatus) -> str:
+    kind = work.strategy.type
+    if kind in (SURGE, RECREATE):
+        return _SURGE if kind == SURGE else _RECREATE
+    active = next((m for m in work.pods(row.index) if m.live and m.ordinal == row.active_ordinal), None)
+    if active is None:
+        return _RECREATE
+    runs = names.revision_name(work.base, active.digest) if active.digest else row.running_revision
+    revisions = work.snapshot.revisions
+    if inplace.eligible(payload_of(revisions, runs), payload_of(revisions, work.target)):
+        return _IN_PLACE
+    return _RECREATE if kind == IN_PLACE_IF_POSSIBLE else _REFUSE
+
+
+def _refuse(work: Work, row: InstanceStatus) -> None:
+    marker = f"InPlaceUpdateNotPossible@{work.target}"
+    if marker in row.announced:
+        return
+    work.put(replace(row, announced=(*row.announced, marker)))
+    work.warning(
+        row,
+        "InPlaceUpdateNotPossible",
+        f"rejected update: {IN_PLACE_ONLY} strategy but diff exceeds container images",
+    )
+
+
+def _denial(work: Work, row: InstanceStatus, how: str) -> budgets.Denial | None:
+    if how == _SURGE:
+        budget = budgets.resolve(work.strategy.max_surge, work.size)
+        return budgets.surge(budget, row.index, work.rows, work.members, work.now)
+    budget = budgets.resolve(work.strategy.max_unavailable, work.size)
+    return budgets.unavailability(budget, budgets.unavailable(work.rows))
