@@ -134,14 +134,14 @@ class RenderDefaults:
     instance_ready_timeout: str | None = None
     accelerator_resources: tuple[str, ...] = ("nvidia.com/gpu",)
     """Resources counted for `PARALLELISM_SIZE`."""
-    quota_accelerator_resources: tuple[str, ...] = ("nvidia.com/gpu", "google.com/tpu")
-    """Resources that put a component under quota admission; without one an OMENative component joins no queue."""
+    quota_accelerator_resources: tuple[str, ...] = ()
+    """Resources that put an OMENative component under quota admission, and so into its queue; empty = every one."""
 
     @classmethod
     def of(
         cls,
         config: OperatorConfig,
-        quota_accelerator_resources: tuple[str, ...] = ("nvidia.com/gpu", "google.com/tpu"),
+        quota_accelerator_resources: tuple[str, ...] = (),
     ) -> RenderDefaults:
         """From the parsed ConfigMap and the manager's flag `--accelerator-resources`."""
         return cls(

@@ -133,7 +133,8 @@ class _ComponentRendering:
             self.facts,
             self.merged,
             self.fine_tuned,
-            under_quota=pods.requests_any((templates.primary, templates.worker), defaults.quota_accelerator_resources),
+            under_quota=not defaults.quota_accelerator_resources
+            or pods.requests_any((templates.primary, templates.worker), defaults.quota_accelerator_resources),
         )
         app = metadata.selector_app(service.name, self.component)
         return RenderedComponent(

@@ -91,11 +91,14 @@ class RevisionStore:
 
     async def _create(self, draft: RevisionDraft) -> Ensured | EnsureFailed:
         try:
-            await self._client.create(CONTROLLER_REVISIONS, draft.to_object(self._namespace), namespace=self._namespace)
+            created = await self._client.create(
+                CONTROLLER_REVISIONS, draft.to_object(self._namespace), namespace=self._namespace
+            )
         except AlreadyExists:
             return await self._judge_existing(draft)
         except KubeError as error:
             return EnsureFailed(f"create revision {draft.name}: {error}")
+        self._cache.observe(created)
         return Ensured(draft.name)
 
     async def _judge_existing(self, draft: RevisionDraft) -> Ensured | EnsureFailed:

@@ -78,7 +78,7 @@ class StoredRevision:
     created: datetime | None = None
     uid: str = ""
     version: str = ""
-    data: bytes = b"null"
+    data: msgspec.Raw = msgspec.Raw(b"null")
 
     @classmethod
     def of(cls, stored: ControllerRevision) -> StoredRevision:
@@ -91,7 +91,7 @@ class StoredRevision:
             created=meta.creation_timestamp,
             uid=meta.uid,
             version=meta.resource_version,
-            data=bytes(stored.data),
+            data=stored.data,
         )
 
     @property
