@@ -135,7 +135,7 @@ def too_many(field: str, actual: int, limit: int) -> FieldError:
 
 
 @dataclass(slots=True, eq=False)
-class Problem(Exception):  # noqa: N818  (a Problem is an answer, not a fault of ours)
+class Problem(Exception):
     """A refusal. `details` None leaves `details` out of the Status, an empty dict is sent as `{}`: both occur."""
 
     code: int

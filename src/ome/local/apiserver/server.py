@@ -1,0 +1,302 @@
+"""The API server itself: requests in, answers out, and the tasks that a cluster's own upkeep needs.
+
+`ApiServer(...).handle(request)` knows no socket. Call `start()` once in a running loop before the first request, `stop()`
+at the end. Everything it is made of is wired here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
+
+from ome.kube.clock import Clock, SystemClock
+from ome.api.kubernetes import VERSION
+from ome.local.apiserver import answers, negotiate
+from ome.local.apiserver.admission import Admission
+from ome.local.apiserver.auth import Authenticator, Authorizer, EverybodyMay, access_of, denial, impersonated
+from ome.local.apiserver.bodies import BODY_LIMIT
+from ome.local.apiserver.calls import Call
+from ome.local.apiserver.core import Core
+from ome.local.apiserver.customs import Customs
+from ome.local.apiserver.deletion import DeleteOptions, Deletion
+from ome.local.apiserver.discovery import Discovery
+from ome.local.apiserver.errors import (
+    Problem,
+    forbidden,
+    method_not_allowed,
+    not_found,
+    resource_not_found,
+    too_large,
+)
+from ome.local.apiserver.faults import Faults, apply_fault
+from ome.local.apiserver.garbage import GarbageCollector
+from ome.local.apiserver.http import HttpRequest, HttpResponse, User
+from ome.local.apiserver.namespaces import Namespaces
+from ome.local.apiserver.pipeline import Pipeline
+from ome.local.apiserver.reads import Reads
+from ome.local.apiserver.registry import Registry, ResourceType
+from ome.local.apiserver.routing import Query, Route, parse
+from ome.local.apiserver.store import Record, Store
+from ome.local.apiserver.tables import Tables
+from ome.local.apiserver.watching import Watches
+from ome.local.apiserver.writes import Writes
+
+
+class ApiServer:
+    """A Kubernetes-compatible API server in this process.
+
+    tokens: static bearer tokens (the administrator's has group `system:masters`). clock and seed make it deterministic.
+    faults: chooses a fault for a request, or None. logs, execs: whoever runs the pods. address: `host:port` as discovery
+    and the `kubernetes` Service show it. certificate: the CA bundle (PEM) that pods are given.
+    """
+
+    def __init__(
+        self,
+        *,
+        tokens: Mapping[str, User] | None = None,
+        clock: Clock | None = None,
+        seed: int | None = None,
+        faults: Faults | None = None,
+        address: str = "127.0.0.1:7443",
+        certificate: str = "",
+    ) -> None:
+        self.clock = clock or SystemClock()
+        self.faults = faults
+        chance = random.Random(seed)
+        self.store = Store()
+        self.registry = Registry()
+        self.core = Core(self.store, self.registry, self.clock, chance)
+        self._authenticator = Authenticator(tokens or {})
+        self._authorizer: Authorizer = EverybodyMay()
+        self._pipeline = Pipeline(self.core)
+        tables = Tables(self.clock.now)
+        self._reads = Reads(self.store, tables)
+        self._watches = Watches(self.store, tables, chance.random)
+        self._admission = Admission()
+        self._deletion = Deletion(self.core, self._reads, self._admission, tables)
+        self._namespaces = Namespaces(self.core, self._remove, lambda: certificate)
+        self._writes = Writes(self.core, self._pipeline, self._admission, tables, self._check_creation)
+        self._customs = Customs(self.core, self._remove, self._watches.end)
+        self._garbage = GarbageCollector(self.core, self._remove)
+        self._discovery = Discovery(self.registry, address)
+        self._tasks: list[asyncio.Task[None]] = []
+        self.store.on_commit(self._garbage.hear)
+        self.store.on_commit(self._namespaces.hear)
+        self.core.after_commit(self._customs.hear)
+        self._ready = False
+
+    # -- life
+
+    async def start(self) -> None:
+        """Make what every cluster has and start the upkeep. Must run in the loop that will serve."""
+        self._customs.load()
+        self._namespaces.bootstrap()
+        self._garbage.survey()
+        self._spawn(self._namespaces.run())
+        self._spawn(self._garbage.run())
+        self._ready = True
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.get_running_loop().create_task(work))
+
+    async def stop(self) -> None:
+        """End watches and upkeep."""
+        self._ready = False
+        self._watches.end()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    def _remove(self, type_: ResourceType, record: Record, policy: str) -> None:
+        self._deletion.remove(type_, record, DeleteOptions(policy=policy))
+
+    def _check_creation(self, call: Call, name: str) -> None:
+        type_ = call.type
+        if type_.terminating:
+            message = "create not allowed while custom resource definition is terminating"
+            raise forbidden(type_.plural, type_.group, name, message)
+        self._namespaces.check(call, name)
+
+    # -- requests
+
+    async def handle(self, request: HttpRequest) -> HttpResponse:
+        """Answer one request. Raises only `faults.NoAnswer`, when a fault was injected that leaves it unanswered."""
+        try:
+            fault = self.faults(request) if self.faults is not None else None
+            if fault is not None:
+                return await apply_fault(fault, lambda: self._answered(request))
+            return await self._dispatch(request)
+        except Problem as problem:
+            return self._refusal(request, problem)
+
+    async def _answered(self, request: HttpRequest) -> HttpResponse:
+        try:
+            return await self._dispatch(request)
+        except Problem as problem:
+            return self._refusal(request, problem)
+
+    def _refusal(self, request: HttpRequest, problem: Problem) -> HttpResponse:
+        agent = request.headers.get("user-agent", "")
+        return answers.status_of(problem, request.headers.get("accept", ""), pretty=agent.startswith("curl"))
+
+    async def _dispatch(self, request: HttpRequest) -> HttpResponse:
+        if len(request.body) > BODY_LIMIT:
+            raise too_large(BODY_LIMIT)
+        query = Query(request.query)
+        route = parse(request.method, request.path, query)
+        user = impersonated(request, self._authenticator.user(request), self._authorizer.allows)
+        self._authorize(user, route, query)
+        if not route.is_resource:
+            return self._plain(request, route)
+        call = self._call(request, query, route, user)
+        if call is None:
+            return _page_not_found()
+        return await self._verb(call)
+
+    def _authorize(self, user: User, route: Route, query: Query) -> None:
+        narrowed = ""
+        if route.verb in ("list", "watch", "deletecollection"):
+            selector = query.get("fieldSelector")
+            if selector.startswith("metadata.name="):
+                narrowed = selector.removeprefix("metadata.name=").lstrip("=").partition(",")[0]
+        access = access_of(route, narrowed)
+        allowed, reason = self._authorizer.allows(user, access)
+        if not allowed:
+            raise denial(user, access, reason)
+
+    def _call(self, request: HttpRequest, query: Query, route: Route, user: User) -> Call | None:
+        """The call of a resource; None when not even the group and version are served."""
+        type_ = self.registry.find(route.group, route.version, route.resource)
+        if type_ is None or (type_.namespaced and route.resource == "namespaces"):
+            if self.registry.is_builtin_group(route.group):
+                raise resource_not_found()
+            return None
+        if route.namespace and not type_.namespaced and type_.plural != "namespaces":
+            if type_.custom is not None:
+                return None
+            raise resource_not_found()
+        if not type_.namespaced:
+            if type_.plural == "namespaces" and not type_.group:
+                route.namespace = ""
+        elif route.name and not route.namespace:
+            raise resource_not_found() if type_.custom is None else _not_served()
+        subresource = None
+        if route.subresource:
+            subresource = type_.subresources.get(route.subresource)
+            if subresource is None:
+                raise resource_not_found() if type_.custom is None else not_found_at(type_, route)
+        call = Call(request, query, route, user, type_, subresource)
+        if type_.custom is not None and type_.custom.deprecation:
+            call.warnings.append(type_.custom.deprecation)
+        return call
+
+    async def _verb(self, call: Call) -> HttpResponse:
+        verb, type_ = call.route.verb, call.type
+        if call.subresource is not None and call.subresource.name != "status":
+            raise resource_not_found()
+        if call.subresource is not None and verb not in call.subresource.verbs:
+            raise method_not_allowed()
+        if verb not in type_.verbs and verb != "watch":
+            raise method_not_allowed()
+        if type_.namespaced and not call.namespace and verb not in ("list", "watch"):
+            raise method_not_allowed()
+        if verb == "create" and call.name:
+            raise method_not_allowed()
+        if verb in ("update", "patch", "get") and not call.name:
+            raise method_not_allowed()
+        match verb:
+            case "get":
+                return self._reads.get(call)
+            case "list":
+                return self._reads.page(call)
+            case "watch":
+                return self._watches.watch(call)
+            case "create":
+                return await self._writes.create(call)
+            case "update":
+                return await self._writes.update(call)
+            case "patch":
+                return await self._writes.patch(call)
+            case "delete":
+                return await self._deletion.delete(call)
+            case "deletecollection":
+                return await self._deletion.collection(call)
+            case _:
+                raise method_not_allowed()
+
+    def _plain(self, request: HttpRequest, route: Route) -> HttpResponse:
+        """Paths that name no resource."""
+        parts = route.parts
+        path = "/" + "/".join(parts)
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed()
+        if parts and parts[0] in ("api", "apis"):
+            found = self._discovery.answer(request, parts)
+            return found if found is not None else _page_not_found()
+        if parts and parts[0] in ("healthz", "livez", "readyz"):
+            return self._health(parts)
+        if path == "/version":
+            return HttpResponse(200, answers.headers("application/json"), _version())
+        if path == "/":
+            paths = [
+                "/api",
+                "/api/v1",
+                "/apis",
+                "/healthz",
+                "/livez",
+                "/openapi/v2",
+                "/openapi/v3",
+                "/readyz",
+                "/version",
+            ]
+            return HttpResponse(
+                200, answers.headers("application/json"), negotiate.dump_json({"paths": paths}, pretty=True)
+            )
+        return _page_not_found()
+
+    def _health(self, parts: Sequence[str]) -> HttpResponse:
+        if parts[0] == "readyz" and not self._ready:
+            return _text(500, "[-]poststarthook failed: not ready\nreadyz check failed\n")
+        return _text(200, "ok")
+
+
+def _text(status: int, text: str) -> HttpResponse:
+    headers = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
+    return HttpResponse(status, {**headers, "cache-control": answers.NO_CACHE}, text.encode())
+
+
+def _page_not_found() -> HttpResponse:
+    return _text(404, "404 page not found\n")
+
+
+def _not_served() -> Problem:
+    return resource_not_found()
+
+
+def not_found_at(type_: ResourceType, route: Route) -> Problem:
+    """A subresource that a custom kind does not have: as if the object were not there."""
+    return not_found(type_.plural, type_.group, route.name)
+
+
+def _version() -> bytes:
+    return negotiate.dump_json(
+        {
+            "major": "1",
+            "minor": "37",
+            "emulationMajor": "1",
+            "emulationMinor": "37",
+            "minCompatibilityMajor": "1",
+            "minCompatibilityMinor": "36",
+            "gitVersion": VERSION,
+            "gitCommit": "0000000000000000000000000000000000000000",
+            "gitTreeState": "clean",
+            "buildDate": "2026-01-01T00:00:00Z",
+            "goVersion": "none",
+            "compiler": "none",
+            "platform": "any/any",
+        },
+        pretty=True,
+    )
