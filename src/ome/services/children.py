@@ -1,0 +1,184 @@
+"""A service's generated objects as the caches hold them: what OME owns of them, reduced to a digest.
+
+Server-side apply records which fields a manager owns (`metadata.managedFields`). The part of a live object that
+OME's manager owns, its *projection*, equals the body last applied unless somebody changed or took over a field; so
+comparing projections tells, also right after a restart and without a write, whether an apply would do anything.
+Only the digest of the projection is kept: a Deployment costs a few hundred bytes instead of several kilobytes.
+
+Not here: what the bodies should be (`ome.rendering.children`) and writing them (`actions.py`).
+"""
+
+# ruff: noqa: RUF012 -- msgspec gives every Struct its own copy of an empty default
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ome.api.meta import Model, ObjectMeta
+from ome.api.quantity import canonical_quantity, is_quantity
+
+Json = dict[str, Any]
+
+MANAGER = "ome-manager"
+
+# Parts of an object that are identity or the server's own, never content of an apply.
+_UNCOMPARED_METADATA = frozenset({"name", "namespace", "resourceVersion", "uid"})
+# Maps whose values, and fields that, are quantities: the server rewrites them in canonical form.
+_QUANTITY_MAPS = frozenset({"limits", "requests", "capacity", "overhead", "allocatable"})
+_QUANTITY_FIELDS = frozenset({"sizeLimit", "averageValue", "divisor"})
+# What a later pass must know of the projection besides its digest.
+_KEPT_SPEC = ("replicas", "type", "loadBalancerIP", "lifecycle")
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class ManagedFields(Model, frozen=True, kw_only=True):
+    manager: str = ""
+    operation: str = ""
+    subresource: str = ""
+    fields: Json = msgspec.field(default_factory=dict, name="fieldsV1")
+
+
+class ChildMeta(ObjectMeta, frozen=True, kw_only=True):
+    """Metadata with managedFields, which are dropped as soon as they have been read."""
+
+    managed_fields: list[ManagedFields] = []
+
+
+class Child(Model, frozen=True, kw_only=True, dict=False):
+    """A generated object of any kind, after decoding:
+
+    - `digest`: of the projection; empty when OME's manager owns nothing of it (a foreign object).
+    - `kept`: owned `labels` and `annotations`, and the owned ones of `replicas`, `type`, `loadBalancerIP`, `lifecycle`.
+    - `replicas`: the live count, whoever wrote it.
+    - `status`: as it came.
+
+    `spec`, `data` and the rest of the content are None by then.
+    """
+
+    metadata: ChildMeta = ChildMeta()
+    spec: Any = None
+    data: Any = None
+    rules: Any = None
+    role_ref: Any = None
+    subjects: Any = None
+    status: Json = {}
+    digest: bytes = b""
+    kept: Json = {}
+    replicas: int | None = None
+
+    def __post_init__(self) -> None:
+        content = {
+            "metadata": self._content_metadata(),
+            "spec": self.spec,
+            "data": self.data,
+            "rules": self.rules,
+            "roleRef": self.role_ref,
+            "subjects": self.subjects,
+        }
+        owned = projection({key: value for key, value in content.items() if value is not None}, self._own_fields())
+        put = msgspec.structs.force_setattr
+        if owned is not None:
+            put(self, "digest", digest(owned))
+            put(self, "kept", _kept(owned))
+        if isinstance(self.spec, dict):
+            put(self, "replicas", self.spec.get("replicas"))
+        for field in ("spec", "data", "rules", "role_ref", "subjects"):
+            put(self, field, None)
+        put(self.metadata, "managed_fields", [])
+
+    def _content_metadata(self) -> Json:
+        return {
+            "labels": self.metadata.labels,
+            "annotations": self.metadata.annotations,
+            "ownerReferences": msgspec.to_builtins(self.metadata.owner_references),
+        }
+
+    def _own_fields(self) -> Json | None:
+        for entry in self.metadata.managed_fields:
+            if entry.manager == MANAGER and entry.operation == "Apply" and not entry.subresource:
+                return entry.fields
+        return None
+
+    @property
+    def version(self) -> int:
+        """The resource version as a number: within one resource, greater is newer."""
+        return int(self.metadata.resource_version or 0)
+
+
+def projection(live: Json, fields: Json | None) -> Json | None:
+    """The part of `live` that a FieldsV1 set names; None without a set."""
+    if fields is None:
+        return None
+    result = _project(live, fields)
+    return result if isinstance(result, dict) else {}
+
+
+def _project(value: Any, fields: Json) -> Any:
+    if not fields or fields.keys() == {"."}:
+        return value
+    if isinstance(value, dict):
+        return {
+            name: _project(value[name], inner)
+            for key, inner in fields.items()
+            if key.startswith("f:") and (name := key[2:]) in value
+        }
+    if isinstance(value, list):
+        return _project_list(value, fields)
+    return value
+
+
+def _project_list(items: list[Any], fields: Json) -> list[Any]:
+    keyed = [(msgspec.json.decode(key[2:]), inner) for key, inner in fields.items() if key.startswith("k:")]
+    members = {key[2:] for key in fields if key.startswith("v:")}
+    result = []
+    for item in items:
+        if isinstance(item, dict):
+            inner = next((found for key, found in keyed if _matches(item, key)), None)
+            if inner is not None:
+                result.append(_project(item, inner))
+        elif _encode(item).decode() in members:
+            result.append(item)
+    return result
+
+
+def _matches(item: Json, key: Json) -> bool:
+    return all(item.get(name) == value for name, value in key.items())
+
+
+def digest(body: Mapping[str, Any]) -> bytes:
+    """Digest of the content of an apply body or of a projection: equal when an apply of one would not change the other.
+
+    Quantities count by value, an absent field like an empty one; names, namespace and versions do not count.
+    """
+    content = {key: value for key, value in body.items() if key not in ("apiVersion", "kind", "status", "metadata")}
+    metadata = {key: value for key, value in body.get("metadata", {}).items() if key not in _UNCOMPARED_METADATA}
+    normal = _normal({"metadata": metadata, **content}, "")
+    return hashlib.blake2b(_encode(normal), digest_size=16).digest()
+
+
+def _normal(value: Any, key: str) -> Any:
+    if isinstance(value, dict):
+        if key in _QUANTITY_MAPS:
+            return {name: _amount(item) for name, item in value.items()}
+        normal = {name: _normal(item, name) for name, item in value.items()}
+        return {name: item for name, item in normal.items() if item not in ({}, [], None)}
+    if isinstance(value, list):
+        return [_normal(item, "") for item in value]
+    return _amount(value) if key in _QUANTITY_FIELDS else value
+
+
+def _amount(value: Any) -> Any:
+    return canonical_quantity(value) if isinstance(value, str | int) and is_quantity(value) else value
+
+
+def _kept(owned: Json) -> Json:
+    metadata = owned.get("metadata", {})
+    spec = owned.get("spec") or {}
+    kept: Json = {name: metadata[name] for name in ("labels", "annotations") if name in metadata}
+    kept.update({name: spec[name] for name in _KEPT_SPEC if name in spec})
+    return kept

@@ -1,0 +1,342 @@
+"""The InferenceService controller: one pass is observe, resolve, plan, execute (spec/inference-service.md section 8).
+
+Everything decided is in `resolve.py` and `plan.py`; this file owns what a pass remembers between two of them, the
+order of the calls, and how a failed call is reported. Called by the manager through `ome.services.build`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ome.api import keys
+from ome.api.config import ConfigError, OperatorConfig
+from ome.api.meta import ObjectReference
+from ome.api.types.inference_service import InferenceService
+from ome.kube.cache import Key
+from ome.kube.controller import After, Controller, Done, Environment, Outcome, Retry
+from ome.kube.errors import Conflict, KubeError, NotFound
+from ome.kube.resources import INFERENCE_SERVICES
+from ome.rendering.model import Rendering
+from ome.rendering.modes import is_virtual
+from ome.rendering.render import render
+from ome.runtimes.pinning import PinState
+from ome.runtimes.revision_store import RevisionStore
+
+from .children import Child
+from .conditions import RUNTIME_DRIFTED, RUNTIME_READY
+from .desired import ComponentError, ComponentObjects, Desired, Parent, component_objects
+from .plan import (
+    Built,
+    Event,
+    Plan,
+    Removal,
+    owner_of,
+    plan_blocked,
+    plan_frozen,
+    plan_rendered,
+    plan_virtual,
+)
+from .resolve import Blocked, Frozen, Overlays, Resolver, Sources
+from .status import own_document, status_patch
+from .watches import Waiting, Watches
+from .world import Snapshot, World
+
+log = logging.getLogger("ome.services")
+
+NAME = "inferenceservice-controller"
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What the controller remembers of one service. Lost at a restart, and nothing is written because of that."""
+
+    rendered: tuple[tuple[Any, ...], Rendering] | None = None
+    built: tuple[tuple[Any, ...], Built] | None = None
+    applied: dict[tuple[str, str], tuple[bytes, bytes]] = field(default_factory=dict)
+    """By object: digest of the body last applied, and of what was ours of the object afterwards."""
+    removed: set[str] = field(default_factory=set)
+    """Uids of objects that are deleted already, though the cache may still show them."""
+    cause: str = ""
+    advisory: str = ""
+
+
+class InferenceServiceController:
+    """The passes; `controller()` gives the loop around them."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._client = environment.client
+        self._world = World(environment)
+        self._waiting = Waiting()
+        store = RevisionStore(environment.client, self._world.revisions, environment.namespace)
+        self._resolver = Resolver(self._world, store, _quota_resources(environment.flags))
+        self._memories: dict[Key, _Memory] = {}
+        for cache in (self._world.serving_runtimes, self._world.cluster_runtimes):
+            cache.subscribe(lambda _: self._resolver.runtimes_changed())
+
+    def controller(self) -> Controller:
+        flags = self._environment.flags
+        return Controller(
+            NAME,
+            self._reconcile,
+            Watches(self._world, self._waiting).all(),
+            clock=self._environment.clock,
+            workers=int(getattr(flags, "inference_service_workers", 0) or 4),
+            metrics=self._environment.metrics,
+        )
+
+    # -- one pass ------------------------------------------------------------------------------------------------------
+
+    async def _reconcile(self, key: Key) -> Outcome:
+        service = self._world.service(key)
+        if service is None:
+            self._forget(key)
+            return Done()
+        if service.metadata.deleting:
+            await self._release(service)
+            return Done()
+        config: OperatorConfig = await self._environment.config()
+        if config.budget_error:
+            return Retry(ConfigError("podDisruptionBudget", config.budget_error))
+        if keys.INFERENCE_SERVICE_FINALIZER not in service.metadata.finalizers:
+            service = await self._add_finalizer(service)
+        snapshot = self._world.observe(service, config)
+        memory = self._memories.setdefault(key, _Memory())
+        plan = await self._plan(key, snapshot, memory)
+        return await self._execute(snapshot, memory, plan)
+
+    async def _plan(self, key: Key, snapshot: Snapshot, memory: _Memory) -> Plan:
+        if is_virtual(snapshot.service.metadata.annotations):
+            return plan_virtual(snapshot)
+        models = self._resolver.models(snapshot)
+        if isinstance(models, Blocked):
+            return self._blocked(key, snapshot, memory, models)
+        resolution = await self._resolver.resolve(snapshot, models)
+        if isinstance(resolution, Blocked):
+            return self._blocked(key, snapshot, memory, resolution)
+        self._waiting.over(key)
+        memory.cause = ""
+        if isinstance(resolution, Frozen):
+            return plan_frozen(snapshot, resolution, models)
+        built = self._build(snapshot, memory, resolution)
+        plan = plan_rendered(snapshot, resolution, models, built, gateway=self._world.gateway)
+        return self._with_advisory(snapshot, memory, resolution, plan)
+
+    def _blocked(self, key: Key, snapshot: Snapshot, memory: _Memory, blocked: Blocked) -> Plan:
+        self._waiting.over(key)
+        if blocked.waits_for_model:
+            self._waiting.for_model(key, blocked.waits_for_model)
+        if blocked.waits_for_runtime:
+            self._waiting.for_any_runtime(key)
+        cause = blocked.cause
+        new = memory.cause != cause.message and not _stored(snapshot.service, blocked)
+        memory.cause = cause.message
+        if new:
+            log.warning(cause.log or cause.message, extra={"namespace": key[0], "name": key[1], "cause": cause.message})
+        models = self._resolver.models(snapshot)
+        report = Overlays() if isinstance(models, Blocked) else models.report
+        # A failure that is retried is repeated in its one Event; one that waits for a change is told once.
+        return plan_blocked(snapshot, blocked, report, announce=new or blocked.retry)
+
+    def _build(self, snapshot: Snapshot, memory: _Memory, sources: Sources) -> Built:
+        """Rendered components and their objects, made anew only when something they are made of has changed."""
+        if memory.rendered is None or memory.rendered[0] != sources.identity:
+            memory.rendered = (sources.identity, render(sources.facts))
+            memory.built = None
+        rendering = memory.rendered[1]
+        around = tuple(sorted((key, child.version) for key, child in snapshot.children.items()))
+        if memory.built is not None and memory.built[0] == around:
+            return memory.built[1]
+        built = self._objects(snapshot, rendering)
+        memory.built = (around, built)
+        return built
+
+    def _objects(self, snapshot: Snapshot, rendering: Rendering) -> Built:
+        meta, spec = snapshot.service.metadata, snapshot.service.spec
+        parent = Parent(
+            owner_of(snapshot),
+            meta.generation,
+            meta.annotations,
+            (spec.rollout or {}).get("pairingProtocol"),
+        )
+        found: list[ComponentObjects] = []
+        for component in rendering.components:
+            try:
+                objects = component_objects(
+                    parent, component, snapshot.config, snapshot.children, keda=self._world.keda
+                )
+            except ComponentError as error:
+                return Built(rendering, tuple(found), error)
+            found.append(objects)
+            if objects.error is not None:
+                return Built(rendering, tuple(found), objects.error)
+        return Built(rendering, tuple(found))
+
+    def _with_advisory(self, snapshot: Snapshot, memory: _Memory, sources: Sources, plan: Plan) -> Plan:
+        """The advisory about a named runtime is told once, and not again after a restart."""
+        new = sources.advisory and sources.advisory != memory.advisory
+        first = not memory.advisory
+        memory.advisory = sources.advisory
+        service = snapshot.service
+        told = first and service.status.observed_generation == service.metadata.generation
+        if not new or told:
+            return plan
+        return replace(plan, events=(Event("RuntimeCompatibilityAdvisory", sources.advisory), *plan.events))
+
+    # -- acting --------------------------------------------------------------------------------------------------------
+
+    async def _execute(self, snapshot: Snapshot, memory: _Memory, plan: Plan) -> Outcome:
+        service = snapshot.service
+        failure: Exception | None = plan.error
+        try:
+            if plan.pin is not None:
+                await self._persist_pin(service, plan.pin)
+            for item in plan.writes:
+                await self._apply(snapshot, memory, item)
+            for removal in plan.removals:
+                await self._remove(service, memory, removal)
+        except KubeError as error:
+            failure = error
+            log.warning(
+                "Failed to reconcile component",
+                extra={"namespace": service.metadata.namespace, "name": service.metadata.name, "error": str(error)},
+            )
+        status = plan.status
+        if failure is not None:
+            status = replace(status, observed_generation=service.status.observed_generation)
+        if not await self._report(service.metadata.key, status):
+            return Done()
+        for event in plan.events:
+            await self._event(service, event)
+        if failure is not None:
+            return Retry(failure)
+        if plan.retry:
+            return Retry(RuntimeError(memory.cause or "the service cannot be reconciled yet"))
+        return Done() if plan.recheck is None else After(plan.recheck)
+
+    async def _apply(self, snapshot: Snapshot, memory: _Memory, item: Desired) -> None:
+        live = snapshot.children.get(item.key)
+        if live is not None and self._in_sync(snapshot, memory, item, live):
+            return
+        written = await self._client.apply(item.resource, item.body)
+        cache = self._world.cache_of(item.resource)
+        cache.observe(written)
+        stored: Child | None = cache.get(snapshot.service.metadata.namespace, item.name)
+        if stored is not None and str(stored.version) == written["metadata"]["resourceVersion"]:
+            memory.applied[item.key] = (item.digest, stored.digest)
+
+    def _in_sync(self, snapshot: Snapshot, memory: _Memory, item: Desired, live: Child) -> bool:
+        if not live.metadata.owned_by(snapshot.service.metadata.uid):
+            return False
+        return live.digest == item.digest or memory.applied.get(item.key) == (item.digest, live.digest)
+
+    async def _remove(self, service: InferenceService, memory: _Memory, removal: Removal) -> None:
+        if removal.uid in memory.removed:
+            return
+        meta = service.metadata
+        try:
+            await self._client.delete(
+                removal.resource, removal.name, meta.namespace, uid=removal.uid, propagation="Background"
+            )
+        except (NotFound, Conflict):
+            pass  # gone, or another object of the name by now
+        memory.removed.add(removal.uid)
+
+    # -- reporting -----------------------------------------------------------------------------------------------------
+
+    async def _persist_pin(self, service: InferenceService, pin: PinState) -> None:
+        """Pin and token are on record before any object changes, and a drift that they end is gone with them."""
+        conditions = own_document(service.status).get("conditions") or []
+        left = [condition for condition in conditions if condition["type"] != RUNTIME_DRIFTED]
+        body: dict[str, Any] = {
+            "pinnedRevisionName": pin.revision,
+            "lastRuntimeSyncToken": pin.token or None,
+        }
+        if pin.drift is None and len(left) != len(conditions):
+            body["conditions"] = left
+        await self._patch_status(service.metadata.key, body)
+
+    async def _report(self, key: Key, status: Any) -> bool:
+        """Write the status if it changed. False when the service is gone."""
+        service = self._world.service(key)
+        if service is None:
+            return False
+        patch = status_patch(service, status, self._environment.clock.now())
+        if not patch:
+            return True
+        try:
+            await self._patch_status(key, patch)
+        except NotFound:
+            return False
+        return True
+
+    async def _patch_status(self, key: Key, body: dict[str, Any]) -> None:
+        namespace, name = key
+        written = await self._client.patch(INFERENCE_SERVICES, name, namespace, {"status": body}, subresource="status")
+        self._world.services.observe(written)
+
+    async def _event(self, service: InferenceService, event: Event) -> None:
+        meta = service.metadata
+        regarding = ObjectReference(
+            api_version=INFERENCE_SERVICES.api_version,
+            kind=INFERENCE_SERVICES.kind,
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+        )
+        await self._environment.recorder.event(regarding, event.type, event.reason, event.message)
+
+    # -- birth and death -----------------------------------------------------------------------------------------------
+
+    async def _add_finalizer(self, service: InferenceService) -> InferenceService:
+        meta = service.metadata
+        return await self._set_finalizers(service, [*meta.finalizers, keys.INFERENCE_SERVICE_FINALIZER])
+
+    async def _release(self, service: InferenceService) -> None:
+        """Let the service go at once: what it owns is collected by owner reference."""
+        self._forget(service.metadata.key, service.metadata.uid)
+        if keys.INFERENCE_SERVICE_FINALIZER not in service.metadata.finalizers:
+            return
+        left = [name for name in service.metadata.finalizers if name != keys.INFERENCE_SERVICE_FINALIZER]
+        try:
+            await self._set_finalizers(service, left)
+        except NotFound:
+            return
+
+    async def _set_finalizers(self, service: InferenceService, finalizers: list[str]) -> InferenceService:
+        meta = service.metadata
+        # The version guards against a finalizer that somebody else adds meanwhile: the list is replaced as a whole.
+        body = {"metadata": {"finalizers": finalizers, "resourceVersion": meta.resource_version}}
+        written = await self._client.patch(INFERENCE_SERVICES, meta.name, meta.namespace, body)
+        self._world.services.observe(written)
+        return self._world.service(meta.key) or service
+
+    def _forget(self, key: Key, uid: str = "") -> None:
+        self._waiting.over(key)
+        self._memories.pop(key, None)
+        if uid:
+            self._resolver.forget(uid)
+
+
+def _stored(service: InferenceService, blocked: Blocked) -> bool:
+    """Whether the status already tells this cause: it was announced before a restart."""
+    wanted = blocked.runtime_ready
+    if wanted is None:
+        return False
+    return any(
+        condition.type == RUNTIME_READY and (condition.status, condition.message) == (wanted.status, wanted.message)
+        for condition in service.status.conditions
+    )
+
+
+def _quota_resources(flags: Any) -> tuple[str, ...] | None:
+    found: Iterable[str] | None = getattr(flags, "accelerator_resources", None)
+    return tuple(found) if found else None
+
+
+def build(environment: Environment) -> list[Controller]:
+    """The room's controllers."""
+    return [InferenceServiceController(environment).controller()]

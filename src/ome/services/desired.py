@@ -1,0 +1,299 @@
+"""Which objects a component needs now, as bodies to apply (spec/inference-service.md sections 4, 6 and 7).
+
+Between the builders of `ome.rendering.children`, which know what a body looks like, and the plan, which compares it
+with what is there. Pure: what is there matters only where a rule says that something of it is kept (a scaled count,
+a Service's type, a budget's labels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ome.api import keys
+from ome.api.config import Budget as ConfiguredBudget
+from ome.api.config import OperatorConfig
+from ome.kube.resources import (
+    DEPLOYMENTS,
+    HPAS,
+    INFERENCE_REPLICAS,
+    PDBS,
+    ROLE_BINDINGS,
+    ROLES,
+    SCALED_OBJECTS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    Resource,
+)
+from ome.rendering.children.autoscaling import (
+    Autoscaler,
+    AutoscalerError,
+    choose_autoscaler,
+    pod_autoscaler,
+    scaled_object,
+)
+from ome.rendering.children.deployment import deployment
+from ome.rendering.children.disruption import Budget, disruption_budget, in_pods, resolve_budget
+from ome.rendering.children.metadata import Owner
+from ome.rendering.children.replica import inference_replica
+from ome.rendering.children.router import router_access, with_service_account
+from ome.rendering.children.services import component_service
+from ome.rendering.model import Component, DeploymentMode, RenderedComponent
+
+from .children import Child, digest
+
+Json = dict[str, Any]
+ChildKey = tuple[str, str]  # (plural, name)
+
+
+class ComponentError(Exception):
+    """A component's objects cannot be written; it and the components after it wait. str() is the log line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """One object as it should be. `digest` is of the body's content."""
+
+    resource: Resource
+    body: Json
+    digest: bytes
+
+    @property
+    def name(self) -> str:
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def key(self) -> ChildKey:
+        return self.resource.plural, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentObjects:
+    """The objects of one component in the order in which they are written, and how it scales."""
+
+    component: RenderedComponent
+    autoscaler: Autoscaler
+    objects: tuple[Desired, ...]
+    error: ComponentError | None = None
+    """What stopped the rest of the component, after `objects`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """What the objects take from the InferenceService itself."""
+
+    owner: Owner
+    generation: int
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    pairing_protocol: str | None = None
+
+
+def desired(resource: Resource, body: Json) -> Desired:
+    return Desired(resource, body, digest(body))
+
+
+def component_objects(
+    parent: Parent,
+    component: RenderedComponent,
+    config: OperatorConfig,
+    children: Mapping[ChildKey, Child],
+    *,
+    keda: bool,
+) -> ComponentObjects:
+    """Everything a component needs. Checks come first, so that a component which may not be written writes nothing.
+
+    Raises ComponentError (a foreign object, a budget that contradicts itself).
+    """
+    autoscaler = choose_autoscaler(component.autoscaler, component.mode)
+    budget = _budget(component, config, children)
+    preflight = f"failed to preflight {component.component} PodDisruptionBudget: "
+    _check_owner(parent.owner, PDBS, component.name, children, preflight)
+    objects = _workload(parent, component, autoscaler, children)
+    objects.append(_service(parent.owner, component, children))
+    try:
+        scaler = _scaler(parent.owner, component, autoscaler, children, keda=keda)
+    except ComponentError as error:
+        return ComponentObjects(component, autoscaler, tuple(objects), error)
+    if scaler is not None:
+        objects.append(scaler)
+    if budget is not None:
+        objects.append(_disruption_budget(parent.owner, component, budget, children))
+    return ComponentObjects(component, autoscaler, tuple(objects))
+
+
+# -- workload ----------------------------------------------------------------------------------------------------------
+
+
+def _workload(
+    parent: Parent, component: RenderedComponent, autoscaler: Autoscaler, children: Mapping[ChildKey, Child]
+) -> list[Desired]:
+    owner = parent.owner
+    objects: list[Desired] = []
+    if component.component is Component.ROUTER:
+        account, role, binding = router_access(owner, component)
+        objects += [desired(SERVICE_ACCOUNTS, account), desired(ROLES, role), desired(ROLE_BINDINGS, binding)]
+    if component.mode is DeploymentMode.OME_NATIVE:
+        live = children.get((INFERENCE_REPLICAS.plural, component.name))
+        body = inference_replica(
+            owner,
+            component,
+            generation=parent.generation,
+            annotations=parent.annotations,
+            pairing_protocol=parent.pairing_protocol,
+        )
+        _set_replicas(body, _replica_count(component, autoscaler, live), live)
+        objects.append(desired(INFERENCE_REPLICAS, body))
+    elif component.mode is DeploymentMode.RAW_DEPLOYMENT:
+        live = children.get((DEPLOYMENTS.plural, component.name))
+        body = deployment(owner, component)
+        _set_replicas(body, _deployment_count(component, autoscaler, live), live)
+        objects.append(desired(DEPLOYMENTS, body))
+    else:
+        raise ComponentError(f"{component.component}: deployment mode {component.mode} is not supported here")
+    if component.component is Component.ROUTER:
+        _run_as_router(objects[-1].body, component)
+        objects[-1] = desired(objects[-1].resource, objects[-1].body)
+    return objects
+
+
+def _run_as_router(body: Json, component: RenderedComponent) -> None:
+    spec = body["spec"]
+    templates = [spec["template"]] if "template" in spec else [runner["template"] for runner in spec["runners"]]
+    for template in templates:
+        template["spec"] = with_service_account(template["spec"], component.name)
+
+
+def _deployment_count(component: RenderedComponent, autoscaler: Autoscaler, live: Child | None) -> int | None:
+    if autoscaler.kind == "None":
+        return component.replicas.minimum
+    return _still_owned(live)
+
+
+def _replica_count(component: RenderedComponent, autoscaler: Autoscaler, live: Child | None) -> int | None:
+    least = max(1, component.replicas.minimum)
+    if live is None or autoscaler.kind == "None" or not live.replicas:
+        return least
+    return _still_owned(live)
+
+
+def _still_owned(live: Child | None) -> int | None:
+    """The live count while the field is still ours.
+
+    To stop sending a field that only we own would remove it and so reset the count; once somebody else has changed it,
+    it is theirs and is never sent again.
+    """
+    return live.replicas if live is not None and "replicas" in live.kept else None
+
+
+def _set_replicas(body: Json, count: int | None, live: Child | None) -> None:
+    if count is None:
+        return
+    body["spec"]["replicas"] = count
+    if live is not None and count == live.replicas:
+        # A count that is merely repeated must not undo a scaling which the cache has not shown yet.
+        body["metadata"]["resourceVersion"] = live.metadata.resource_version
+
+
+# -- service, scaler, budget -------------------------------------------------------------------------------------------
+
+
+def _service(owner: Owner, component: RenderedComponent, children: Mapping[ChildKey, Child]) -> Desired:
+    body = component_service(owner, component)
+    live = children.get((SERVICES.plural, body["metadata"]["name"]))
+    if live is not None and live.digest and live.metadata.owned_by(owner.uid):
+        _keep_metadata(body, live)
+        for field_name in ("type", "loadBalancerIP"):
+            body["spec"].pop(field_name, None)
+            if field_name in live.kept:
+                body["spec"][field_name] = live.kept[field_name]
+    return desired(SERVICES, body)
+
+
+def _keep_metadata(body: Json, live: Child) -> None:
+    for name in ("labels", "annotations"):
+        body["metadata"].pop(name, None)
+        if live.kept.get(name):
+            body["metadata"][name] = live.kept[name]
+
+
+def _scaler(
+    owner: Owner,
+    component: RenderedComponent,
+    autoscaler: Autoscaler,
+    children: Mapping[ChildKey, Child],
+    *,
+    keda: bool,
+) -> Desired | None:
+    if autoscaler.kind not in ("HPA", "KEDA"):
+        return None
+    bounds = component.replicas
+    if component.mode is DeploymentMode.RAW_DEPLOYMENT and bounds.minimum > bounds.maximum:
+        raise ComponentError(
+            f"raw {component.component}: minReplicas must not exceed maxReplicas: {bounds.minimum} > {bounds.maximum}"
+        )
+    if autoscaler.kind == "HPA":
+        _check_owner(owner, HPAS, component.name, children)
+        return desired(HPAS, pod_autoscaler(owner, component, autoscaler))
+    if not keda:
+        raise ComponentError(
+            f"{component.component}: autoscaler class KEDA needs the ScaledObject CRD (keda.sh/v1alpha1), "
+            "which was not served when the manager started"
+        )
+    try:
+        body = scaled_object(owner, component, autoscaler)
+    except AutoscalerError as error:
+        raise ComponentError(str(error)) from error
+    _check_owner(owner, SCALED_OBJECTS, body["metadata"]["name"], children)
+    return desired(SCALED_OBJECTS, body)
+
+
+def _budget(component: RenderedComponent, config: OperatorConfig, children: Mapping[ChildKey, Child]) -> Budget | None:
+    native = component.mode is DeploymentMode.OME_NATIVE
+    if component.mode is DeploymentMode.MULTI_NODE:
+        return None
+    default = config.budgets.ome_native if native else config.budgets.raw_deployment
+    try:
+        budget = resolve_budget(component.component, component.disruption, _configured(default))
+    except ValueError as error:
+        raise ComponentError(str(error)) from error
+    if budget is None or not native:
+        return budget
+    live = children.get((INFERENCE_REPLICAS.plural, component.name))
+    instances = max(1, (live.replicas if live is not None else 0) or component.replicas.minimum)
+    return in_pods(budget, instances, component.pods_per_instance)
+
+
+def _configured(default: ConfiguredBudget | None) -> Budget | None:
+    return None if default is None else Budget(default.min_available, default.max_unavailable)
+
+
+def _disruption_budget(
+    owner: Owner, component: RenderedComponent, budget: Budget, children: Mapping[ChildKey, Child]
+) -> Desired:
+    body = disruption_budget(owner, component, budget)
+    live = children.get((PDBS.plural, component.name))
+    if live is not None and live.digest:
+        _keep_metadata(body, live)
+    return desired(PDBS, body)
+
+
+def _check_owner(
+    owner: Owner, resource: Resource, name: str, children: Mapping[ChildKey, Child], prefix: str = ""
+) -> None:
+    """Raises ComponentError for an object of that name which this service did not make."""
+    live = children.get((resource.plural, name))
+    if live is None or live.metadata.owned_by(owner.uid):
+        return
+    controller = live.metadata.controller
+    if controller is not None and (controller.kind, controller.name) == ("InferenceService", owner.name):
+        return  # left by a deleted service of this name, about to be collected
+    raise ComponentError(
+        f"{prefix}{resource.kind} {owner.namespace}/{name} is not controlled by expected owner InferenceService "
+        f"{owner.namespace}/{owner.name}"
+    )
+
+
+def belongs_to(child: Child, component: str) -> bool:
+    """Whether a generated object is one of this component's."""
+    return child.metadata.labels.get(keys.COMPONENT) == component
