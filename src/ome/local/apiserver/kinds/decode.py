@@ -70,7 +70,7 @@ _ZERO_IS_UNSET: Final = _fields(
     CustomResourceDefinitionVersion:deprecated CustomResourceColumnDefinition:priority
     CustomResourceDefinitionStatus:observedGeneration CustomResourceDefinitionCondition:observedGeneration
     Condition:observedGeneration PodDisruptionBudgetStatus:observedGeneration SubjectAccessReviewStatus:denied
-    TokenReviewStatus:authenticated ISCSIVolumeSource:readOnly RBDVolumeSource:readOnly VolumeAttachmentStatus:-
+    TokenReviewStatus:authenticated ISCSIVolumeSource:readOnly RBDVolumeSource:readOnly
     GCEPersistentDiskVolumeSource:readOnly,partition AWSElasticBlockStoreVolumeSource:readOnly,partition
     """
 )
@@ -82,24 +82,21 @@ _EMPTY_IS_SET: Final = _fields(
     PersistentVolumeClaimSpec:storageClassName,volumeAttributesClassName,volumeMode PersistentVolumeSpec:volumeMode
     ServiceSpec:ipFamilyPolicy,internalTrafficPolicy,loadBalancerClass,trafficDistribution Endpoint:hostname,nodeName,zone
     HTTPIngressPath:pathType NetworkPolicyPort:protocol StorageClass:reclaimPolicy,volumeBindingMode
-    SeccompProfile:localhostProfile ContainerStatus:- WebhookClientConfig:url ServiceReference:path
-    MutatingWebhook:failurePolicy,matchPolicy,sideEffects,reinvocationPolicy EnvVar:-
+    SeccompProfile:localhostProfile WebhookClientConfig:url ServiceReference:path
+    MutatingWebhook:failurePolicy,matchPolicy,sideEffects,reinvocationPolicy
     ValidatingWebhook:failurePolicy,matchPolicy,sideEffects GRPCAction:service
     """
 )
 # Times and lists that are written as null when unset.
 _NULL_WHEN_UNSET: Final[Mapping[str, tuple[str, ...]]] = {
     _API + "core.v1.Event": ("firstTimestamp", "lastTimestamp", "eventTime"),
-    _API + "events.v1.Event": ("eventTime",),
+    _API + "events.v1.Event": ("eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp"),
     _API + "core.v1.PodCondition": ("lastProbeTime", "lastTransitionTime"),
     _API + "core.v1.NodeCondition": ("lastHeartbeatTime", "lastTransitionTime"),
-    _API + "core.v1.PersistentVolumeClaimCondition": (),
-    _API + "apps.v1.DeploymentCondition": (),
     _API + "core.v1.PodSpec": ("containers",),
     _API + "rbac.v1.Role": ("rules",),
     _API + "rbac.v1.ClusterRole": ("rules",),
     _API + "autoscaling.v2.HorizontalPodAutoscalerStatus": ("currentMetrics",),
-    _API + "core.v1.ResourceQuotaList": (),
 }
 
 
@@ -232,9 +229,7 @@ def _value(raw: Any, node: TypeNode, owner: str, field: str, path: str, unknown:
         if not isinstance(raw, list):
             raise _wrong(raw, node.go, f"{owner}.{field}")
         element = node.element or types.ANY
-        return [
-            _value(item, element, owner, field, f"{path}[{index}]", unknown) for index, item in enumerate(raw)
-        ]
+        return [_value(item, element, owner, field, f"{path}[{index}]", unknown) for index, item in enumerate(raw)]
     if shape is Shape.MAP:
         if not isinstance(raw, dict):
             raise _wrong(raw, node.go, f"{owner}.{field}")
@@ -321,3 +316,18 @@ def _time(raw: Any, *, micro: bool) -> str | None:
         raise _WrongTypeError(f"parsing time {go_quote(raw)}: out of range") from None
     text = moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
     return f"{text}.{match[7]}Z" if micro else f"{text}Z"
+
+
+def decode_field(
+    value: Any, field: str, node: TypeNode, *, kind: str, version: str
+) -> tuple[dict[str, Any], list[str]]:
+    """The same for one struct of an object, such as the metadata of a custom one. Raises DecodeError."""
+    unknown: list[str] = []
+    if value is None:
+        return {}, unknown
+    if not isinstance(value, dict):
+        raise DecodeError(kind, version, _wrong(value, node.go, f"{kind}.{field}").cause)
+    try:
+        return _struct(value, node, field, field, unknown), unknown
+    except _WrongTypeError as error:
+        raise DecodeError(kind, version, error.cause, error.converter) from None

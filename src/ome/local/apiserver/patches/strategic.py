@@ -205,9 +205,7 @@ def _find(items: Sequence[Any], merge_key: str, value: Any) -> int | None:
     return None
 
 
-def _special_elements(
-    original: list[Any], patch: list[Any], merge_key: str
-) -> tuple[list[Any], list[Any]]:
+def _special_elements(original: list[Any], patch: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
     """Elements that are directives: `delete` takes one out of the object, `replace` empties the list first."""
     plain: list[Any] = []
     replace = False
@@ -254,5 +252,3 @@ def _ordered(merged: list[Any], order: list[Any], server: list[Any], merge_key: 
 
 def _rank(known: list[Any], identity: Any) -> int:
     return known.index(identity) if identity in known else len(known)
-
-

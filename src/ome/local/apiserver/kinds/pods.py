@@ -1,0 +1,60 @@
+"""The Pod: its defaults, its first status, what of it may change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ome.local.apiserver.errors import FieldError, invalid_value
+from ome.local.apiserver.kinds import metadata, pod_defaults, pod_validation, quantities
+from ome.local.apiserver.kinds.strategy import Strategy
+
+_COMPUTE = ("cpu", "memory")
+
+
+class Pod(Strategy):
+    def set_defaults(self, obj: dict[str, Any]) -> None:
+        pod_defaults.pod_spec(obj["spec"])
+
+    def on_create(self, obj: dict[str, Any]) -> None:
+        obj["status"] = {"phase": "Pending", "qosClass": qos_class(obj["spec"])}
+        if obj["spec"].get("schedulingGates"):
+            obj["status"]["conditions"] = [
+                {
+                    "lastProbeTime": None,
+                    "lastTransitionTime": obj["metadata"].get("creationTimestamp"),
+                    "message": "Scheduling is blocked due to non-empty scheduling gates",
+                    "reason": "SchedulingGated",
+                    "status": "False",
+                    "type": "PodScheduled",
+                }
+            ]
+
+    def errors(self, obj: Mapping[str, Any]) -> list[FieldError]:
+        return pod_validation.pod(obj)
+
+    def update_errors(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+        return pod_validation.update(obj, old)
+
+    def status_errors(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+        after, before = obj.get("status", {}).get("qosClass"), old.get("status", {}).get("qosClass")
+        if after and before and after != before:
+            return [invalid_value("status.qosClass", after, metadata.IMMUTABLE)]
+        return []
+
+
+def qos_class(spec: Mapping[str, Any]) -> str:
+    """BestEffort, Burstable or Guaranteed, from the cpu and memory of all containers."""
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    any_set = False
+    guaranteed = True
+    for container in containers:
+        resources = container.get("resources") or {}
+        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+        for name in _COMPUTE:
+            limit, request = quantities.parse(limits.get(name, "0")), quantities.parse(requests.get(name, "0"))
+            any_set = any_set or limit > 0 or request > 0
+            guaranteed = guaranteed and limit > 0 and request == limit
+    if not any_set:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
