@@ -1,3 +1,5 @@
-"""The InferenceReplica engine: revisions, Instances, update strategies, retry blocks, mailboxes
-(`docs/spec/omenative.md`).
-"""
+"""The InferenceReplica engine: revisions, Instances, strategies, retry blocks, mailboxes (`docs/spec/omenative.md`)."""
+
+from .controller import build
+
+__all__ = ["build"]

@@ -27,7 +27,6 @@ MAIN_CONTAINER: Final = "ome-container"
 ANNOTATION_RELEASE: Final = "ome.io/release-held-revision"
 ANNOTATION_RESET: Final = "ome.io/reset-instances"
 ANNOTATION_EXCLUDED_KEYS: Final = "ome.io/revision-excluded-annotation-keys"
-ANNOTATION_HISTORY_LIMIT: Final = "ome.io/revision-history-limit"
 ANNOTATION_OPERATION: Final = "internal.ome.io/operation"
 """On a pod: the operation that created it, so that a retry tells its own pods from an earlier attempt's, crash or not.
 """

@@ -64,8 +64,6 @@ class Snapshot:
     listed: frozenset[str] = frozenset()
     nodes: Mapping[str, Node] = field(default_factory=dict)
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
-    service_annotations: Mapping[str, str] = field(default_factory=dict)
-    """Annotations of the InferenceService (empty without one)."""
 
 
 class Member:

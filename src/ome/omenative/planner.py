@@ -85,7 +85,7 @@ def _prune_blocks(work: Work) -> None:
 
 
 def _prune_revisions(work: Work, status: InferenceReplicaStatus) -> None:
-    limit = revisions.history_limit(work.replica, work.snapshot.service_annotations, work.settings.history_limit)
+    limit = revisions.history_limit(work.replica, work.settings.history_limit)
     live = revisions.live(status, (work.target, *(block.target_revision for block in work.blocks)))
     pods = {names.revision_name(work.base, m.digest) for members in work.members.values() for m in members if m.digest}
     for old in revisions.prunable(work.snapshot.revisions, live | pods, limit):

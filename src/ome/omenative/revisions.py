@@ -142,11 +142,11 @@ def live(status: InferenceReplicaStatus, extra: Iterable[str] = ()) -> frozenset
     return frozenset(named - {""})
 
 
-def history_limit(replica: InferenceReplica, annotations: Mapping[str, str], operator: int | None) -> int | None:
-    """How many revisions are kept beside the live ones: annotation, replica, operator; None: all."""
-    text = annotations.get(names.ANNOTATION_HISTORY_LIMIT, "")
-    if text.isascii() and text.isdigit() and int(text) > 0:
-        return int(text)
+def history_limit(replica: InferenceReplica, operator: int | None) -> int | None:
+    """How many revisions are kept beside the live ones: the replica's word, else the operator's; None keeps all.
+
+    The service's annotation `ome.io/revision-history-limit` arrives as the replica's `spec.revisionHistoryLimit`.
+    """
     return replica.spec.revision_history_limit or operator
 
 

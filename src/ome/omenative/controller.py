@@ -1,0 +1,369 @@
+"""The InferenceReplica controller: observe, decide, act, report (`spec/omenative.md`).
+
+One pass per change of a replica or of its children. Observes from caches (the endpoints of a draining revision live),
+decides
+with `planner.plan`, and lets `executor.Executor` write. `build` is what the manager calls.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from ome.api.config import OperatorConfig
+from ome.api.core import ControllerRevision, EndpointSlice, Node, Pod, Service
+from ome.api.meta import ObjectMeta
+from ome.api.names import headless_service, revision_service
+from ome.api.types.inference_replica import InferenceReplica
+from ome.kube.cache import Cache, Change
+from ome.kube.controller import After, Controller, Environment, Outcome, Retry, Watch
+from ome.kube.controller import Done as NothingLeft
+from ome.kube.errors import AlreadyExists
+from ome.kube.expectations import Expectations
+from ome.kube.resources import (
+    CONTROLLER_REVISIONS,
+    ENDPOINT_SLICES,
+    INFERENCE_REPLICAS,
+    NODES,
+    PODS,
+    SERVICES,
+)
+
+from . import names, revisions
+from .actions import WARNING, Plan
+from .encoding import UndecodableStatus, dense
+from .executor import Done, Executor, Stored, known_status, reference
+from .observe import Member, Refusal, RenderProblem, Snapshot
+from .planner import owner_of_children, plan
+from .settings import Settings, parse_settings
+from .template import Runners, runners_of
+
+log = logging.getLogger("ome.omenative")
+
+Key = tuple[str, str]
+_OWNED: Final = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
+_SERVICE_NAME: Final = "kubernetes.io/service-name"
+_REVISION_SERVICE: Final = re.compile(r"^(.+)-rev-[0-9a-f]{8}$")
+_COLLISIONS: Final = 16
+_WORKERS: Final = 4
+_ROUNDS: Final = 3
+"""Decisions in one pass: a refused pod and an answered mailbox are judged at once."""
+
+
+def build(environment: Environment) -> list[Controller]:
+    """The room's controllers."""
+    engine = Engine(environment)
+    return [
+        Controller(
+            "inferencereplica",
+            engine.reconcile,
+            engine.watches(),
+            clock=environment.clock,
+            workers=_WORKERS,
+            metrics=environment.metrics,
+        )
+    ]
+
+
+class Engine:
+    """The controller's passes over the caches of one process."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._client = environment.client
+        self._clock = environment.clock
+        self._config = environment.config
+        self._recorder = environment.recorder
+        caches = environment.caches
+        self._replicas: Cache[InferenceReplica] = caches.of(
+            INFERENCE_REPLICAS, InferenceReplica, indexes={"headless": _headless_key}
+        )
+        self._pods: Cache[Pod] = caches.of(PODS, Pod, label_selector=_OWNED, indexes={"owner": _owner_uid})
+        self._revisions: Cache[ControllerRevision] = caches.of(
+            CONTROLLER_REVISIONS, ControllerRevision, label_selector=_OWNED, indexes={"component": _component_key}
+        )
+        self._services: Cache[Service] = caches.of(
+            SERVICES, Service, label_selector=_OWNED, indexes={"component": _component_key}
+        )
+        self._slices: Cache[EndpointSlice] = caches.of(
+            ENDPOINT_SLICES, EndpointSlice, label_selector=_SERVICE_NAME, indexes={"service": _service_key}
+        )
+        self._nodes: Cache[Node] = caches.of(NODES, Node)
+        self._expectations = Expectations(environment.clock)
+        self._executor = Executor(
+            environment.client,
+            environment.recorder,
+            environment.clock,
+            self._expectations,
+            replicas_seen=self._replicas,
+            pods_seen=self._pods,
+            revisions_seen=self._revisions,
+            services_seen=self._services,
+        )
+
+    def watches(self) -> list[Watch[Any]]:
+        """What wakes a pass."""
+        self._pods.subscribe(self._observe_deletion)
+        return [
+            Watch(self._replicas, lambda change: [change.object.metadata.key]),
+            Watch(self._pods, _owning_replicas),
+            Watch(self._revisions, _component_replicas),
+            Watch(self._services, _component_replicas),
+            Watch(self._slices, self._routing_replicas),
+        ]
+
+    # -- one pass ------------------------------------------------------------------------------------------------------
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """One pass over a replica."""
+        replica = self._replicas.get(*key)
+        if replica is None:
+            self._expectations.forget(key)
+            return NothingLeft()
+        if not self._expectations.satisfied(key) and not self._expectations.expired(key):
+            return After(self._expectations.seconds_left(key))
+        config: OperatorConfig = await self._config()
+        encoding = config.status_encoding
+        settings = parse_settings(
+            config.lifecycle,
+            columnar=encoding.instance_status_encoding == "ColumnarV2",
+            max_decoded=encoding.max_decoded_instances,
+        )
+        refusals: Mapping[str, Refusal] = {}
+        outcome: Outcome = NothingLeft()
+        for _ in range(_ROUNDS):
+            replica = self._replicas.get(*key)
+            if replica is None:
+                return NothingLeft()
+            try:
+                snapshot = await self._observe(replica, settings, refusals)
+            except UndecodableStatus as error:
+                return await self._undecodable(replica, error)
+            now = self._clock.now()
+            decided = plan(snapshot, settings, now)
+            done = await self._carry_out(snapshot, decided, replica, settings)
+            outcome = _outcome(decided, done, self._clock.now())
+            refusals = done.refusals
+            if not refusals and not decided.again:
+                return outcome
+        return outcome if not refusals else After(0.0)
+
+    async def _carry_out(
+        self, snapshot: Snapshot, decided: Plan, replica: InferenceReplica, settings: Settings
+    ) -> Done:
+        stored = Stored(replica.metadata.resource_version, known_status_of(replica))
+        return await self._executor.carry_out(snapshot, decided, stored, columnar=settings.columnar)
+
+    async def _undecodable(self, replica: InferenceReplica, error: UndecodableStatus) -> Outcome:
+        meta = replica.metadata
+        text = f"InferenceReplica {meta.namespace}/{meta.name}: per-Instance status cannot be decoded ({error})"
+        await self._recorder.event(reference(replica), WARNING, "InstanceStatusDecodeFailed", text)
+        return NothingLeft()
+
+    # -- observing -----------------------------------------------------------------------------------------------------
+
+    async def _observe(self, stored: InferenceReplica, settings: Settings, refusals: Mapping[str, Refusal]) -> Snapshot:
+        status = dense(stored.status, settings.max_decoded_instances)
+        replica = msgspec.structs.replace(stored, status=status)
+        pods = tuple(self._pods.by_index("owner", replica.metadata.uid))
+        rendered = runners_of(replica)
+        runners: Runners = () if isinstance(rendered, RenderProblem) else rendered
+        update_revision, collisions = status.update_revision, status.collision_count
+        if runners and not replica.metadata.deleting and names.FINALIZER in replica.metadata.finalizers:
+            update_revision, collisions = await self._ensure_revision(replica, runners)
+        return Snapshot(
+            replica=replica,
+            pods=pods,
+            revisions=tuple(self._owned_revisions(replica)),
+            services=tuple(self._owned_services(replica)),
+            runners=runners,
+            problem=rendered if isinstance(rendered, RenderProblem) else None,
+            update_revision=update_revision,
+            collision_count=collisions,
+            routed=await self._routed(replica, pods),
+            listed=self._listed(replica),
+            nodes=self._nodes_of(pods) if settings.force_delete is not None else {},
+            refusals=refusals,
+        )
+
+    def _owned_revisions(self, replica: InferenceReplica) -> Iterable[ControllerRevision]:
+        owner = owner_uid(replica)
+        found = self._revisions.by_index("component", _children_key(replica))
+        mine = [kept for kept in found if (ref := kept.metadata.controller) is not None and ref.uid == owner]
+        return sorted(mine, key=lambda kept: (kept.revision, kept.metadata.name))
+
+    def _owned_services(self, replica: InferenceReplica) -> Iterable[Service]:
+        owner = owner_uid(replica)
+        found = self._services.by_index("component", _children_key(replica))
+        return [kept for kept in found if (ref := kept.metadata.controller) is not None and ref.uid == owner]
+
+    async def _ensure_revision(self, replica: InferenceReplica, runners: Runners) -> tuple[str, int]:
+        """The revision of the template: found, or created. Other bytes or owner under its name: salt and try again."""
+        owner = owner_uid(replica)
+        namespace = replica.metadata.namespace
+        collisions = replica.status.collision_count
+        for _ in range(_COLLISIONS):
+            name, raw = revisions.wanted(replica, runners, collisions)
+            existing = self._revisions.get(namespace, name)
+            if existing is None or revisions.judge(existing, raw, owner) is revisions.Verdict.COLLISION:
+                existing = await self._client.find(CONTROLLER_REVISIONS, name, namespace, into=ControllerRevision)
+            if existing is None:
+                existing = await self._create_revision(replica, name, raw)
+            if revisions.judge(existing, raw, owner) is revisions.Verdict.REUSE:
+                return name, collisions
+            collisions += 1
+        raise AlreadyExists(409, "AlreadyExists", f"no free revision name for {replica.metadata.name}")
+
+    async def _create_revision(self, replica: InferenceReplica, name: str, raw: bytes) -> ControllerRevision:
+        number = revisions.next_number(self._owned_revisions(replica))
+        owner = owner_of_children(Snapshot(replica=replica))
+        body = revisions.body(replica, name, raw, number, owner)
+        try:
+            written = await self._client.create(CONTROLLER_REVISIONS, body)
+        except AlreadyExists:
+            written = await self._client.get(CONTROLLER_REVISIONS, name, replica.metadata.namespace)
+        self._revisions.observe(written)
+        return msgspec.json.decode(msgspec.json.encode(written), type=ControllerRevision)
+
+    async def _routed(self, replica: InferenceReplica, pods: Iterable[Pod]) -> Mapping[str, frozenset[str] | None]:
+        """Live read of the endpoints of every revision that has a pod to drain: gate False, not deleted yet."""
+        draining = _draining_hashes(replica, pods)
+        routed: dict[str, frozenset[str] | None] = {}
+        for digest in sorted(draining):
+            service = revision_service(names.service_of(replica), replica.spec.component, digest)
+            namespace = replica.metadata.namespace
+            if not names.projected(replica) or not await self._exists(service, namespace):
+                routed[digest] = None
+                continue
+            listing = await self._client.list(
+                ENDPOINT_SLICES, namespace, label_selector=f"{_SERVICE_NAME}={service}", into=EndpointSlice
+            )
+            routed[digest] = frozenset(_pod_names(listing.items, ready_only=True))
+        return routed
+
+    async def _exists(self, service: str, namespace: str) -> bool:
+        found: Service | None = await self._client.find(SERVICES, service, namespace, into=Service)
+        return found is not None
+
+    def _listed(self, replica: InferenceReplica) -> frozenset[str]:
+        return frozenset(_pod_names(self._slices.by_index("service", _headless_of(replica)), ready_only=False))
+
+    def _nodes_of(self, pods: Iterable[Pod]) -> Mapping[str, Node]:
+        found = {pod.spec.node_name: self._nodes.get("", pod.spec.node_name) for pod in pods if pod.spec.node_name}
+        return {name: node for name, node in found.items() if node is not None}
+
+    # -- events of the caches ------------------------------------------------------------------------------------------
+
+    def _observe_deletion(self, change: Change[Pod]) -> None:
+        if change.new is None or change.new.metadata.deleting:
+            for key in _owning_replicas(change):
+                self._expectations.observe_deletion(key, change.object.metadata.uid)
+
+    def _routing_replicas(self, change: Change[EndpointSlice]) -> Iterable[Key]:
+        for key in _service_key(change.object):
+            namespace, _, service = key.partition("/")
+            match = _REVISION_SERVICE.match(service)
+            if match is not None:
+                yield namespace, match[1]
+            for replica in self._replicas.by_index("headless", key):
+                yield replica.metadata.key
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+
+def owner_uid(replica: InferenceReplica) -> str:
+    """Uid of the controller of Services and ControllerRevisions."""
+    return str(owner_of_children(Snapshot(replica=replica))["uid"])
+
+
+def known_status_of(replica: InferenceReplica) -> dict[str, object]:
+    """The stored status of a cached replica as JSON."""
+    return known_status({"status": msgspec.json.decode(msgspec.json.encode(replica.status))})
+
+
+def _owner_uid(pod: Pod) -> Iterable[str]:
+    owner = pod.metadata.controller
+    if owner is not None:
+        yield owner.uid
+
+
+def _owning_replicas(change: Change[Pod]) -> list[Key]:
+    owner = change.object.metadata.controller
+    if owner is None or owner.kind != INFERENCE_REPLICAS.kind:
+        return []
+    return [(change.object.metadata.namespace, owner.name)]
+
+
+def _children_key(replica: InferenceReplica) -> str:
+    return f"{replica.metadata.namespace}/{names.service_of(replica)}/{replica.spec.component}"
+
+
+def _component_key(child: ControllerRevision | Service) -> Iterable[str]:
+    labels = child.metadata.labels
+    service, component = labels.get(names.LABEL_SERVICE), labels.get(names.LABEL_COMPONENT)
+    if service and component:
+        yield f"{child.metadata.namespace}/{service}/{component}"
+
+
+def _component_replicas(change: Change[ControllerRevision] | Change[Service]) -> Iterable[Key]:
+    meta: ObjectMeta = change.object.metadata
+    service, component = meta.labels.get(names.LABEL_SERVICE), meta.labels.get(names.LABEL_COMPONENT)
+    owner = meta.controller
+    if owner is None or not service or not component:
+        return
+    own = owner.kind == INFERENCE_REPLICAS.kind
+    yield meta.namespace, owner.name if own else f"{service}-{component}"
+
+
+def _headless_of(replica: InferenceReplica) -> str:
+    name = headless_service(names.service_of(replica), replica.spec.component)
+    return f"{replica.metadata.namespace}/{name}"
+
+
+def _headless_key(replica: InferenceReplica) -> Iterable[str]:
+    yield _headless_of(replica)
+
+
+def _service_key(endpoints: EndpointSlice) -> Iterable[str]:
+    service = endpoints.metadata.labels.get(_SERVICE_NAME)
+    if service:
+        yield f"{endpoints.metadata.namespace}/{service}"
+
+
+def _pod_names(slices: Iterable[EndpointSlice], *, ready_only: bool) -> Iterable[str]:
+    for endpoints in slices:
+        for endpoint in endpoints.endpoints:
+            target = endpoint.target_ref
+            if target is None or target.kind != "Pod":
+                continue
+            if ready_only and endpoint.conditions.ready is False:
+                continue
+            yield target.name
+
+
+def _draining_hashes(replica: InferenceReplica, pods: Iterable[Pod]) -> frozenset[str]:
+    leaving = {
+        row.index
+        for row in replica.status.instance_statuses
+        if row.operation is not None and row.operation.step in ("Drain", "SurgeDrain", "InPlace")
+    }
+    everything = replica.metadata.deleting
+    members = [Member(pod) for pod in pods]
+    return frozenset(
+        member.digest
+        for member in members
+        if member.live and not member.gate and member.digest and (everything or member.index in leaving)
+    )
+
+
+def _outcome(decided: Plan, done: Done, now: datetime) -> Outcome:
+    if done.errors:
+        return Retry(done.errors[0])
+    if decided.wake is None:
+        return NothingLeft()
+    return After(max(0.0, (decided.wake - now).total_seconds()))
