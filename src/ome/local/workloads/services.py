@@ -1,0 +1,343 @@
+"""The controllers that serve other objects: endpoints, disruption budgets, autoscalers, claims, and the life of nodes.
+
+What each watches and takes in; the decisions are in the modules of the same subject. `build` is called by
+`ome.local.cluster`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import orjson
+
+from ome.kube.cache import Cache, Change
+from ome.kube.controller import Controller, Done, Outcome, Watch
+from ome.kube.errors import ApiError, Conflict, NotFound
+from ome.kube.requests import JSON, Request
+from ome.kube.resources import (
+    DEPLOYMENTS,
+    ENDPOINT_SLICES,
+    ENDPOINTS,
+    HPAS,
+    LEASES,
+    PDBS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    REPLICA_SETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Resource,
+)
+from ome.local.objects import Key, Object, SliceObject, selects, time_of
+from ome.local.workloads import autoscaling, disruption, endpoint_slices, node_lifecycle, volumes
+from ome.local.workloads.controllers import Workshop, after, self_key
+from ome.local.workloads.endpoint_slices import MANAGED_BY, MANAGER, SERVICE_NAME
+
+LEASE_NAMESPACE: Final = "kube-node-lease"
+BY_SERVICE: Final = "service"
+BY_NODE: Final = "node"
+_KNOWN_TARGETS: Final = {(found.api_version, found.kind): found for found in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)}
+
+
+def build(shop: Workshop, *, volume_folder: str, node_grace: float) -> list[Controller]:
+    """The controllers of this module. `volume_folder` holds made-up volumes; `node_grace` is in seconds."""
+    return [
+        _endpoints(shop),
+        _budgets(shop),
+        _autoscalers(shop),
+        _claims(shop, volume_folder),
+        _node_lifecycle(shop, node_grace),
+    ]
+
+
+# -- endpoints ---------------------------------------------------------------------------------------------------------
+
+
+def _service_of(found: SliceObject) -> Iterable[str]:
+    if found.metadata.labels.get(MANAGED_BY) != MANAGER:
+        return ()
+    return (f"{found.metadata.namespace}/{found.metadata.labels.get(SERVICE_NAME, '')}",)
+
+
+def _endpoints(shop: Workshop) -> Controller:
+    services: Cache[Object] = shop.cache(SERVICES)
+    slices: Cache[SliceObject] = shop.cache(ENDPOINT_SLICES, SliceObject)
+    slices.add_index(BY_SERVICE, _service_of)
+    old_endpoints: Cache[SliceObject] = shop.cache(ENDPOINTS, SliceObject)
+    actor = shop.actor("endpoint-slice-controller")
+
+    async def reconcile(key: Key) -> Outcome:
+        service = services.get(*key)
+        if service is None or not service.spec.get("selector") or service.spec.get("type") == "ExternalName":
+            return Done()
+        selector = {"matchLabels": service.spec["selector"]}
+        snapshot = endpoint_slices.Snapshot(
+            service,
+            [pod for pod in shop.pods.list(service.namespace) if selects(selector, pod.metadata.labels)],
+            {node.name: node for node in shop.nodes.list()},
+            slices.by_index(BY_SERVICE, "/".join(key)),
+            old_endpoints.get(*key),
+        )
+        try:
+            await actor.act(endpoint_slices.decide(snapshot))
+        except NotFound:
+            return Done()  # the Service, and with it its slices, went away meanwhile: its own change comes
+        return Done()
+
+    def pod_keys(change: Change[Object]) -> Iterable[Key]:
+        found: set[Key] = set()
+        for pod in (change.old, change.new):
+            if pod is None:
+                continue
+            for service in services.list(pod.namespace):
+                wanted = service.spec.get("selector")
+                if wanted and all(pod.metadata.labels.get(name) == value for name, value in wanted.items()):
+                    found.add(service.key)
+        return found
+
+    def slice_keys(change: Change[SliceObject]) -> Iterable[Key]:
+        if change.object.metadata.labels.get(MANAGED_BY) != MANAGER:
+            return ()
+        return ((change.object.metadata.namespace, change.object.metadata.labels.get(SERVICE_NAME, "")),)
+
+    def node_keys(change: Change[Object]) -> Iterable[Key]:
+        """Pods of a node count only while it exists."""
+        if change.old is not None and change.new is not None:
+            return ()
+        bound = [pod for pod in shop.pods.list() if pod.spec.get("nodeName") == change.object.name]
+        return {key for pod in bound for key in pod_keys(Change(None, pod))}
+
+    watches: list[Watch[Any]] = [
+        Watch(services, self_key),
+        Watch(shop.pods, pod_keys),
+        Watch(slices, slice_keys),
+        Watch(shop.nodes, node_keys),
+    ]
+    return Controller("endpointslice", reconcile, watches, clock=shop.clock, workers=4)
+
+
+# -- disruption budgets ------------------------------------------------------------------------------------------------
+
+
+def _budgets(shop: Workshop) -> Controller:
+    budgets: Cache[Object] = shop.cache(PDBS)
+    scaled: Mapping[str, Cache[Object]] = {
+        found.kind: shop.cache(found) for found in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS)
+    }
+    actor = shop.actor("controllermanager")
+
+    def expected(pods: list[Object]) -> int | None:
+        """The replicas that the pods' controllers want together; None when a pod has none that scales."""
+        total: dict[str, int] = {}
+        for pod in pods:
+            controller = pod.metadata.controller
+            cache = scaled.get(controller.kind) if controller is not None else None
+            owner = cache.get(pod.namespace, controller.name) if cache is not None and controller is not None else None
+            if owner is None:
+                return None
+            top = owner.metadata.controller
+            parent = scaled["Deployment"].get(pod.namespace, top.name) if top is not None else None
+            owner = parent or owner
+            total[owner.uid] = int(owner.spec.get("replicas", 1))
+        return sum(total.values())
+
+    async def reconcile(key: Key) -> Outcome:
+        budget = budgets.get(*key)
+        if budget is None or budget.metadata.deleting:
+            return Done()
+        selector = budget.spec.get("selector")
+        pods = [pod for pod in shop.pods.list(budget.namespace) if selects(selector, pod.metadata.labels)]
+        plan = disruption.decide(disruption.Snapshot(budget, pods, expected(pods)), shop.clock.now())
+        try:
+            await actor.act(plan)
+        except NotFound:
+            return Done()
+        return after(plan.after)
+
+    def pod_keys(change: Change[Object]) -> Iterable[Key]:
+        found: set[Key] = set()
+        for pod in (change.old, change.new):
+            if pod is not None:
+                mine = budgets.list(pod.namespace)
+                found.update(b.key for b in mine if selects(b.spec.get("selector"), pod.metadata.labels))
+        return found
+
+    def owner_keys(change: Change[Object]) -> Iterable[Key]:
+        if change.old is not None and change.new is not None and change.old.spec == change.new.spec:
+            return ()
+        return [budget.key for budget in budgets.list(change.object.namespace)]
+
+    watches: list[Watch[Any]] = [
+        Watch(budgets, self_key),
+        Watch(shop.pods, pod_keys),
+        *(Watch(cache, owner_keys) for cache in scaled.values()),
+    ]
+    return Controller("disruption", reconcile, watches, clock=shop.clock, workers=2)
+
+
+# -- autoscalers -------------------------------------------------------------------------------------------------------
+
+
+def _autoscalers(shop: Workshop) -> Controller:
+    autoscalers: Cache[Object] = shop.cache(HPAS)
+    actor = shop.actor("horizontal-pod-autoscaler")
+
+    async def reconcile(key: Key) -> Outcome:
+        hpa = autoscalers.get(*key)
+        if hpa is None or hpa.metadata.deleting:
+            return Done()
+        reference = hpa.spec.get("scaleTargetRef") or {}
+        scale: Mapping[str, Any] | None = None
+        error = ""
+        target = await _target(shop, str(reference.get("apiVersion") or "apps/v1"), str(reference.get("kind") or ""))
+        if target is None:
+            error = f'no matches for kind "{reference.get("kind")}" in group "{reference.get("apiVersion")}"'
+        else:
+            try:
+                scale = await shop.client.get(target, reference.get("name", ""), hpa.namespace, subresource="scale")
+            except (NotFound, ApiError) as found:
+                error = str(found)
+        plan = autoscaling.decide(autoscaling.Snapshot(hpa, target, scale, error), shop.clock.now())
+        try:
+            await actor.act(plan)
+        except NotFound:
+            return Done()
+        # A target may change without an event that we watch (a custom one), as with the real controller's period.
+        return after(15.0)
+
+    def target_keys(change: Change[Object]) -> Iterable[Key]:
+        if change.old is not None and change.new is not None:
+            same_spec = change.old.spec.get("replicas") == change.new.spec.get("replicas")
+            if same_spec and change.old.status.get("replicas") == change.new.status.get("replicas"):
+                return ()
+        return [
+            hpa.key
+            for hpa in autoscalers.list(change.object.namespace)
+            if (hpa.spec.get("scaleTargetRef") or {}).get("name") == change.object.name
+        ]
+
+    watches: list[Watch[Any]] = [
+        Watch(autoscalers, self_key),
+        *(Watch(shop.cache(found), target_keys) for found in (DEPLOYMENTS, STATEFUL_SETS)),
+    ]
+    return Controller("hpa", reconcile, watches, clock=shop.clock, workers=2)
+
+
+async def _target(shop: Workshop, api_version: str, kind: str) -> Resource | None:
+    """The resource of a scale target; a custom kind is looked up in discovery."""
+    known = _KNOWN_TARGETS.get((api_version, kind))
+    if known is not None:
+        return known
+    group, _, version = api_version.rpartition("/")
+    base = f"/apis/{api_version}" if group else f"/api/{version}"
+    try:
+        response = await shop.client.request(Request("GET", base, headers={"accept": JSON}))
+    except ApiError:
+        return None
+    for found in _resources(response.body):
+        if found.get("kind") == kind and "/" not in found.get("name", ""):
+            return Resource(group, version, found["name"], kind, bool(found.get("namespaced")))
+    return None
+
+
+def _resources(body: bytes) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = orjson.loads(body).get("resources") or []
+    return found
+
+
+# -- claims ------------------------------------------------------------------------------------------------------------
+
+
+def _claims(shop: Workshop, folder: str) -> Controller:
+    claims: Cache[Object] = shop.cache(PERSISTENT_VOLUME_CLAIMS)
+    known: Cache[Object] = shop.cache(PERSISTENT_VOLUMES)
+    actor = shop.actor("persistentvolume-controller")
+
+    def volume_for(claim: Object) -> Object | None:
+        name = claim.spec.get("volumeName")
+        if name:
+            return known.get("", name)
+        for volume in known.list():
+            reference = volume.spec.get("claimRef") or {}
+            if (reference.get("namespace"), reference.get("name")) == claim.key:
+                return volume
+        return None
+
+    async def reconcile(key: Key) -> Outcome:
+        if not key[0]:
+            volume = known.get("", key[1])
+            reference = (volume.spec.get("claimRef") or {}) if volume is not None else {}
+            held = claims.get(reference.get("namespace", ""), reference.get("name", ""))
+            gone = volume is not None and volume.status.get("phase") == "Bound" and held is None
+            if volume is not None and gone:
+                await actor.act(volumes.release(volume))
+            return Done()
+        claim = claims.get(*key)
+        if claim is None:
+            return Done()
+        await actor.act(volumes.decide(volumes.Snapshot(claim, volume_for(claim), folder)))
+        return Done()
+
+    def volume_keys(change: Change[Object]) -> Iterable[Key]:
+        reference = change.object.spec.get("claimRef") or {}
+        keys = [("", change.object.name)]
+        if reference.get("name"):
+            keys.append((reference.get("namespace", ""), reference["name"]))
+        return keys
+
+    def claim_keys(change: Change[Object]) -> Iterable[Key]:
+        if change.new is None and change.object.spec.get("volumeName"):
+            return (("", change.object.spec["volumeName"]),)
+        return (change.object.key,)
+
+    return Controller(
+        "persistentvolume",
+        reconcile,
+        [Watch(claims, claim_keys), Watch(known, volume_keys)],
+        clock=shop.clock,
+        workers=1,
+    )
+
+
+# -- nodes -------------------------------------------------------------------------------------------------------------
+
+
+def _node_of(pod: Object) -> Iterable[str]:
+    node = pod.spec.get("nodeName")
+    return (node,) if node else ()
+
+
+def _node_lifecycle(shop: Workshop, grace: float) -> Controller:
+    leases: Cache[Object] = shop.caches.of(LEASES, Object, namespace=LEASE_NAMESPACE)
+    shop.pods.add_index(BY_NODE, _node_of)
+    actor = shop.actor("node-controller")
+
+    async def reconcile(key: Key) -> Outcome:
+        name = key[1]
+        node = shop.nodes.get("", name)
+        pods = shop.pods.by_index(BY_NODE, name)
+        if node is None:
+            if pods:
+                await actor.act(node_lifecycle.remove_orphans(pods))
+            return Done()
+        lease = leases.get(LEASE_NAMESPACE, name)
+        renewed = time_of(lease.spec.get("renewTime")) if lease is not None else None
+        plan = node_lifecycle.decide(node_lifecycle.Snapshot(node, renewed, pods, grace), shop.clock.now())
+        try:
+            await actor.act(plan)
+        except (NotFound, Conflict):
+            return after(0.2)
+        return after(plan.after)
+
+    def pod_keys(change: Change[Object]) -> Iterable[Key]:
+        if change.old is not None and change.old.spec.get("nodeName") == change.object.spec.get("nodeName"):
+            return ()
+        return [("", node) for node in _node_of(change.object)] if change.new is not None else ()
+
+    watches: list[Watch[Any]] = [
+        Watch(shop.nodes, lambda change: (("", change.object.name),)),
+        Watch(leases, lambda change: (("", change.object.name),)),
+        Watch(shop.pods, pod_keys),
+    ]
+    return Controller("node-lifecycle", reconcile, watches, clock=shop.clock, workers=2)
