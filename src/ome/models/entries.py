@@ -67,7 +67,8 @@ def parse_entry(text: str) -> Entry:
         decoded = msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise EntryError(str(error)) from error
-    status, config = decoded.get("status"), decoded.get("config") or {}
+    status, config = decoded.get("status"), decoded.get("config")
+    config = {} if config is None else config
     if not isinstance(status, str) or not isinstance(config, dict):
         raise EntryError("status must be a string and config an object")
     return Entry(status, config)
