@@ -39,6 +39,7 @@ from .plan import (
     plan_rendered,
     plan_virtual,
 )
+from .references import plan_referenced
 from .resolve import Blocked, Frozen, Overlays, Resolver, Sources
 from .status import own_document, status_patch
 from .watches import Waiting, Watches
@@ -98,7 +99,10 @@ class InferenceServiceController:
         if service.metadata.deleting:
             await self._release(service)
             return Done()
-        config: OperatorConfig = await self._environment.config()
+        try:
+            config: OperatorConfig = await self._environment.config()
+        except ConfigError as error:
+            return Retry(error)
         if config.budget_error:
             return Retry(ConfigError("podDisruptionBudget", config.budget_error))
         if keys.INFERENCE_SERVICE_FINALIZER not in service.metadata.finalizers:
@@ -111,6 +115,8 @@ class InferenceServiceController:
     async def _plan(self, key: Key, snapshot: Snapshot, memory: _Memory) -> Plan:
         if is_virtual(snapshot.service.metadata.annotations):
             return plan_virtual(snapshot)
+        if snapshot.referenced is not None:
+            return plan_referenced(snapshot, gateway=self._world.gateway)
         models = self._resolver.models(snapshot)
         if isinstance(models, Blocked):
             return self._blocked(key, snapshot, memory, models)

@@ -200,14 +200,19 @@ def _set_replicas(body: Json, count: int | None, live: Child | None) -> None:
 
 def _service(owner: Owner, component: RenderedComponent, children: Mapping[ChildKey, Child]) -> Desired:
     body = component_service(owner, component)
-    live = children.get((SERVICES.plural, body["metadata"]["name"]))
-    if live is not None and live.digest and live.metadata.owned_by(owner.uid):
-        _keep_metadata(body, live)
-        for field_name in ("type", "loadBalancerIP"):
-            body["spec"].pop(field_name, None)
-            if field_name in live.kept:
-                body["spec"][field_name] = live.kept[field_name]
+    keep_service(body, children.get((SERVICES.plural, body["metadata"]["name"])), owner)
     return desired(SERVICES, body)
+
+
+def keep_service(body: Json, live: Child | None, owner: Owner) -> None:
+    """A component Service keeps the metadata and the type of its creation."""
+    if live is None or not live.digest or not live.metadata.owned_by(owner.uid):
+        return
+    _keep_metadata(body, live)
+    for field_name in ("type", "loadBalancerIP"):
+        body["spec"].pop(field_name, None)
+        if field_name in live.kept:
+            body["spec"][field_name] = live.kept[field_name]
 
 
 def _keep_metadata(body: Json, live: Child) -> None:

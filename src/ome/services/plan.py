@@ -127,7 +127,7 @@ class Built:
 
 
 @dataclass(frozen=True, slots=True)
-class _Report:
+class Report:
     """The parts of the status that a pass works out, before they are put together."""
 
     conditions: dict[str, Condition] = field(default_factory=dict)
@@ -158,8 +158,8 @@ def plan_rendered(snapshot: Snapshot, sources: Sources, models: Models, built: B
         _report_drift(report, sources.pin.drift)
     else:
         _keep_condition(report, service.status.conditions, RUNTIME_DRIFTED)
-    own = _own_status(snapshot, report, models.report, sources.pin)
-    own = _with_access(own, access)
+    own = own_status(snapshot, report, models.report, sources.pin)
+    own = with_access(own, access)
     if not built.complete:
         own = replace(own, observed_generation=service.status.observed_generation)
     changed_pin = sources.pin if sources.pin is not None and _pin_differs(service.status, sources.pin) else None
@@ -168,7 +168,7 @@ def plan_rendered(snapshot: Snapshot, sources: Sources, models: Models, built: B
         pin=changed_pin,
         writes=tuple(writes),
         removals=removals,
-        events=(*events, *_ready_events(snapshot, own)),
+        events=(*events, *ready_events(snapshot, own)),
         error=built.error or built.rendering.error,
         retry=not built.complete,
     )
@@ -179,8 +179,8 @@ def plan_frozen(snapshot: Snapshot, frozen: Frozen, models: Models) -> Plan:
     report = _observed_report(snapshot)
     _keep_condition(report, snapshot.service.status.conditions, INGRESS_READY)
     _report_drift(report, frozen.pin.drift)
-    own = _own_status(snapshot, report, models.report, frozen.pin)
-    return Plan(status=own, writes=model_listing(snapshot), events=_ready_events(snapshot, own))
+    own = own_status(snapshot, report, models.report, frozen.pin)
+    return Plan(status=own, writes=model_listing(snapshot), events=ready_events(snapshot, own))
 
 
 def plan_blocked(snapshot: Snapshot, blocked: Blocked, overlays: Overlays, *, announce: bool) -> Plan:
@@ -191,7 +191,7 @@ def plan_blocked(snapshot: Snapshot, blocked: Blocked, overlays: Overlays, *, an
         _keep_condition(report, service.status.conditions, kept_type)
     if blocked.runtime_ready is not None:
         report.conditions[RUNTIME_READY] = blocked.runtime_ready
-    own = _own_status(snapshot, report, overlays, None)
+    own = own_status(snapshot, report, overlays, None)
     own = replace(own, observed_generation=service.status.observed_generation)
     events: list[Event] = []
     cause = blocked.cause
@@ -200,7 +200,7 @@ def plan_blocked(snapshot: Snapshot, blocked: Blocked, overlays: Overlays, *, an
     return Plan(
         status=own,
         writes=model_listing(snapshot),
-        events=(*events, *_ready_events(snapshot, own)),
+        events=(*events, *ready_events(snapshot, own)),
         retry=blocked.retry,
         recheck=blocked.recheck,
     )
@@ -221,14 +221,14 @@ def plan_virtual(snapshot: Snapshot) -> Plan:
         pinned_revision_name=service.status.pinned_revision_name,
         last_runtime_sync_token=service.status.last_runtime_sync_token,
     )
-    return Plan(status=own, events=_ready_events(snapshot, own))
+    return Plan(status=own, events=ready_events(snapshot, own))
 
 
 # -- components --------------------------------------------------------------------------------------------------------
 
 
-def _rendered_report(snapshot: Snapshot, built: Built) -> _Report:
-    report = _Report()
+def _rendered_report(snapshot: Snapshot, built: Built) -> Report:
+    report = Report()
     owner = owner_of(snapshot)
     config = AccessConfig.configured(snapshot.config.ingress).for_service(snapshot.service.metadata.annotations)
     for objects in built.components:
@@ -250,7 +250,7 @@ def _rendered_report(snapshot: Snapshot, built: Built) -> _Report:
     return report
 
 
-def _report_rest(snapshot: Snapshot, built: Built, report: _Report) -> None:
+def _report_rest(snapshot: Snapshot, built: Built, report: Report) -> None:
     """Components that were not reached: what is there of them is reported as it is."""
     error = built.rendering.error
     for component in names.COMPONENTS:
@@ -265,15 +265,15 @@ def _report_rest(snapshot: Snapshot, built: Built, report: _Report) -> None:
 _ANNOUNCED = frozenset({"ComponentNotConfigured", "DeploymentModeError"})
 
 
-def _observed_report(snapshot: Snapshot) -> _Report:
-    report = _Report()
+def _observed_report(snapshot: Snapshot) -> Report:
+    report = Report()
     for component in names.COMPONENTS:
         if snapshot.service.spec.component(component) is not None:
             _observe_component(snapshot, component, report)
     return report
 
 
-def _observe_component(snapshot: Snapshot, component: str, report: _Report) -> None:
+def _observe_component(snapshot: Snapshot, component: str, report: Report) -> None:
     before = snapshot.service.status.components.get(component, {})
     mode = _running_mode(snapshot, component, before)
     if mode is None:
@@ -319,7 +319,7 @@ def _mirrored(snapshot: Snapshot, component: str, workload: Child | None) -> Jso
 # -- access and removals -----------------------------------------------------------------------------------------------
 
 
-def _access(snapshot: Snapshot, built: Built, report: _Report, *, gateway: bool) -> Access:
+def _access(snapshot: Snapshot, built: Built, report: Report, *, gateway: bool) -> Access:
     meta = snapshot.service.metadata
     fronts = {
         objects.component.component.value: Front(
@@ -383,24 +383,24 @@ def model_listing(snapshot: Snapshot) -> tuple[Desired, ...]:
 # -- conditions and events ---------------------------------------------------------------------------------------------
 
 
-def _report_runtime(report: _Report, before: tuple[StoredCondition, ...], *, pinned: bool) -> None:
+def _report_runtime(report: Report, before: tuple[StoredCondition, ...], *, pinned: bool) -> None:
     """RuntimeReady appears only after a problem, and belongs to live runtimes only."""
     if not pinned and find_condition(before, RUNTIME_READY) is not None:
         report.conditions[RUNTIME_READY] = Condition(RUNTIME_READY, "True", "RuntimeResolved")
 
 
-def _report_drift(report: _Report, drift: Drift | None) -> None:
+def _report_drift(report: Report, drift: Drift | None) -> None:
     if drift is not None:
         report.conditions[RUNTIME_DRIFTED] = Condition(RUNTIME_DRIFTED, "True", drift.reason.value, drift.message)
 
 
-def _keep_condition(report: _Report, before: tuple[StoredCondition, ...], type_: str) -> None:
+def _keep_condition(report: Report, before: tuple[StoredCondition, ...], type_: str) -> None:
     condition = kept(before, type_)
     if condition is not None:
         report.conditions[type_] = condition
 
 
-def _own_status(snapshot: Snapshot, report: _Report, overlays: Overlays, pin: PinState | None) -> OwnStatus:
+def own_status(snapshot: Snapshot, report: Report, overlays: Overlays, pin: PinState | None) -> OwnStatus:
     service = snapshot.service
     status = service.status
     conditions = dict(report.conditions)
@@ -429,7 +429,7 @@ def _own_status(snapshot: Snapshot, report: _Report, overlays: Overlays, pin: Pi
     )
 
 
-def _with_access(own: OwnStatus, access: Access | None) -> OwnStatus:
+def with_access(own: OwnStatus, access: Access | None) -> OwnStatus:
     if access is None:
         return own
     address = {"url": access.address} if access.address else None
@@ -453,7 +453,7 @@ def _render_events(snapshot: Snapshot, built: Built) -> tuple[Event, ...]:
     return (Event(error.reason, str(error)),)
 
 
-def _ready_events(snapshot: Snapshot, own: OwnStatus) -> tuple[Event, ...]:
+def ready_events(snapshot: Snapshot, own: OwnStatus) -> tuple[Event, ...]:
     before = find_condition(snapshot.service.status.conditions, READY)
     was = before is not None and before.true
     now = any(condition.type == READY and condition.status == "True" for condition in own.conditions)

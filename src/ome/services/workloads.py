@@ -62,9 +62,25 @@ class ReplicaStatus(Model, frozen=True, kw_only=True):
 
 
 class Replica(Child, frozen=True, kw_only=True):
-    """An InferenceReplica as this controller sees it."""
+    """An InferenceReplica as this controller sees it: `component`, whether it is `standalone`, and the ports of the
+    first
+    container of its pods, as far as its spec tells them."""
 
     status: ReplicaStatus = ReplicaStatus()  # type: ignore[assignment]
+    component: str = ""
+    standalone: bool = True
+    container: Json = {}
+
+    def __post_init__(self) -> None:
+        spec = self.spec or {}
+        put = msgspec.structs.force_setattr
+        put(self, "component", spec.get("component", ""))
+        put(self, "standalone", "parentRef" not in spec)
+        runners = spec.get("runners") or [{}]
+        containers = ((runners[0].get("template") or {}).get("spec") or {}).get("containers") or [{}]
+        first = containers[0]
+        put(self, "container", {"name": first.get("name", ""), "ports": first.get("ports") or []})
+        super().__post_init__()
 
 
 def initializing(component: str) -> Condition:

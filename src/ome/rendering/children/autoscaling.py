@@ -18,6 +18,8 @@ from .metadata import Json, Owner, object_metadata
 AutoscalerClass = Literal["HPA", "KEDA", "External", "None"]
 Source = Literal["isvc", "policy", "runtime", "legacy", "default"]
 
+SCALED_OBJECT_PREFIX = "scaledobject-"
+
 _DEFAULT_UTILIZATION = 80
 _MANAGED_BY: dict[str, str] = {"HPA": "ome", "KEDA": "ome", "External": "external", "None": "none"}
 _LEGACY_CLASSES: dict[str, AutoscalerClass] = {"hpa": "HPA", "keda": "KEDA", "external": "External"}
@@ -102,7 +104,7 @@ def pod_autoscaler(owner: Owner, component: RenderedComponent, autoscaler: Autos
 
 def scaled_object_name(component: RenderedComponent) -> str:
     """KEDA's object has a name of its own kind."""
-    return f"scaledobject-{component.name}"
+    return f"{SCALED_OBJECT_PREFIX}{component.name}"
 
 
 def scaled_object(owner: Owner, component: RenderedComponent, autoscaler: Autoscaler) -> Json:

@@ -6,9 +6,10 @@ Headless and revision Services belong to the InferenceReplica engine, not here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ome.api import keys, names
-from ome.rendering.metadata import service_annotations
+from ome.rendering.metadata import is_copied, service_annotations
 from ome.rendering.model import DeploymentMode, RenderedComponent
 
 from .metadata import Json, Owner, object_metadata
@@ -17,6 +18,7 @@ EXTERNAL_COMPONENT = "external-service"
 
 _SERVICE_TYPES = ("ClusterIP", "NodePort", "LoadBalancer")
 _LEADER = "leader"
+_DEFAULT_PORT = 8080
 _EXTERNAL_ANNOTATION_PREFIXES = (
     "service.beta.kubernetes.io/",
     "cloud.google.com/",
@@ -78,6 +80,45 @@ def component_service(owner: Owner, component: RenderedComponent) -> Json:
         ),
         "spec": spec,
     }
+
+
+def referenced_service(
+    owner: Owner, component: str, replica: str, ports: tuple[Json, ...], annotations: Mapping[str, str]
+) -> Json:
+    """Body of the Service `{isvc}-{c}` that fronts a standalone InferenceReplica; `annotations` are the service's."""
+    copied = {key: value for key, value in annotations.items() if is_copied(key)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": object_metadata(
+            owner,
+            names.component_service(owner.name, component),
+            labels={keys.INFERENCE_SERVICE: owner.name, keys.COMPONENT: component},
+            annotations=service_annotations(copied),
+        ),
+        "spec": {
+            "type": service_type(annotations),
+            "selector": replica_selector(replica, component),
+            "ports": list(ports),
+        },
+    }
+
+
+def container_ports(container: Mapping[str, Any]) -> tuple[Json, ...]:
+    """The Service ports of a container; TCP 8080 named like it when it declares none."""
+    declared = container.get("ports") or []
+    if not declared:
+        name = container.get("name") or names.MAIN_CONTAINER
+        return ({"name": name, "port": _DEFAULT_PORT, "targetPort": _DEFAULT_PORT, "protocol": "TCP"},)
+    return tuple(
+        {
+            "name": port.get("name") or f"port-{port['containerPort']}",
+            "port": port["containerPort"],
+            "targetPort": port["containerPort"],
+            "protocol": port.get("protocol") or "TCP",
+        }
+        for port in declared
+    )
 
 
 def front_selector(service: str, component: str) -> dict[str, str]:
