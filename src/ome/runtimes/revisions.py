@@ -78,7 +78,7 @@ class StoredRevision:
     created: datetime | None = None
     uid: str = ""
     version: str = ""
-    data: msgspec.Raw = msgspec.Raw(b"null")
+    data: msgspec.Raw
 
     @classmethod
     def of(cls, stored: ControllerRevision) -> StoredRevision:
