@@ -83,7 +83,7 @@ def _apply(obj: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, A
         elif operation["op"] in ("add", "replace"):
             if operation["op"] == "replace" and last not in holder:
                 raise _PatchTestFailed
-            holder[last] = operation["value"]
+            holder[last] = deepcopy(operation["value"])
         else:
             holder.pop(last, None)
     return found

@@ -8,23 +8,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ome.api.keys import RUNTIME_OF
 from ome.cli.errors import CliError
 from ome.cli.evidence import objects
 from ome.cli.evidence.chains import SERVING_RUNTIME, Chain, Member, follow, member
-from ome.cli.evidence.effective import LiveEvidence, RevisionEvidence, RuntimeEvidence, revisions_to_read
+from ome.cli.evidence.effective import (
+    Effective,
+    LiveEvidence,
+    RevisionEvidence,
+    RuntimeEvidence,
+    declares,
+    revisions_to_read,
+)
+from ome.cli.evidence.history import Window
 from ome.cli.evidence.replicas import Replicas, claims_service, collect, selector_for
-from ome.cli.evidence.revisions import declared_source, read_revision
+from ome.cli.evidence.revisions import Revision, Source, declared_source, read_revision, with_group_issues
 from ome.cli.session import Collection, Session, is_missing_api, reason_of
 from ome.kube.errors import ApiError, KubeError
 from ome.kube.resources import (
+    BASE_MODELS,
+    CLUSTER_BASE_MODELS,
     CLUSTER_SERVING_RUNTIMES,
     CONTROLLER_REVISIONS,
     INFERENCE_REPLICAS,
     INFERENCE_SERVICES,
     SERVING_RUNTIMES,
 )
-
-MAX_ROWS_PAGES = 2
 
 
 def check_service_name(name: str) -> None:
@@ -155,3 +164,36 @@ def read_revisions(session: Session, service: Mapping[str, Any], ome_namespace: 
 
 def read_runtime(session: Session, service: Mapping[str, Any], ome_namespace: str) -> RuntimeEvidence:
     return RuntimeEvidence(service, read_live(session, service), read_revisions(session, service, ome_namespace))
+
+
+def with_compatibility(session: Session, evidence: RuntimeEvidence) -> RuntimeEvidence:
+    """Looks whether a named live runtime declares the service's model; a model that cannot be read says nothing."""
+    service, live = evidence.service, evidence.live
+    name = objects.text(service, "spec", "model", "name")
+    if live.chain is None or live.chain.issue or live.selected or not objects.is_subdomain(name):
+        return evidence
+    try:
+        model = session.find(BASE_MODELS, name, objects.namespace(service)) or session.find(CLUSTER_BASE_MODELS, name)
+    except KubeError:
+        return evidence
+    if model is None:
+        return evidence
+    fits = declares(live.chain.merged(), objects.mapping(model, "spec"))
+    return evidence._replace(live=live._replace(incompatible=not fits))
+
+
+def read_history(
+    session: Session, service: Mapping[str, Any], judged: Effective, ome_namespace: str
+) -> tuple[list[Revision], Window]:
+    """All revisions labelled with the runtime's name, same-named runtimes of other scopes included."""
+    expected = declared_source(service)
+    if not expected.name:
+        expected = Source(judged.live.kind, judged.live.namespace, judged.live.name)
+    if not expected.name:
+        return [], Window()
+    try:
+        found = session.listing(CONTROLLER_REVISIONS, ome_namespace, label_selector=f"{RUNTIME_OF}={expected.name}")
+    except KubeError as error:
+        return [], Window(0, 1, unavailable=runtime_reason(error))
+    revisions = [read_revision(obj, expected, ome_namespace) for obj in found.items]
+    return with_group_issues(revisions), Window(found.pages, found.requests, found.truncated)

@@ -299,3 +299,13 @@ def effective(evidence: RuntimeEvidence) -> Effective:
         live_spec=live_spec,
         active_spec=active.spec,
     )
+
+
+def declares(runtime_spec: Mapping[str, Any], model_spec: Mapping[str, Any]) -> bool:
+    """Whether a runtime's formats and size range cover a model (spec/serving-runtimes.md section 5.1, rows 4 and 5)."""
+    from ome.rendering.formats import entry_mismatches, size_mismatch
+
+    entries = objects.items(runtime_spec, "supportedModelFormats")
+    if not any(not entry_mismatches(entry, model_spec) for entry in entries):
+        return False
+    return size_mismatch(objects.mapping(runtime_spec, "modelSizeRange"), model_spec) is None
