@@ -7,7 +7,7 @@ order of the calls, and how a failed call is reported. Called by the manager thr
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,13 +41,17 @@ from .plan import (
 )
 from .references import plan_referenced
 from .resolve import Blocked, Frozen, Overlays, Resolver, Sources
-from .status import own_document, status_patch
+from .status import OwnStatus, own_document, status_patch
 from .watches import Waiting, Watches
 from .world import Snapshot, World
 
 log = logging.getLogger("ome.services")
 
 NAME = "inferenceservice-controller"
+
+# Details of a status (counts, messages) are written at most this often; a condition that flips is written at once.
+_DETAIL_SECONDS = 1.0
+_DETAILS = frozenset({"modelStatus", "components", "conditions"})
 
 
 @dataclass(slots=True)
@@ -62,6 +66,7 @@ class _Memory:
     """Uids of objects that are deleted already, though the cache may still show them."""
     cause: str = ""
     advisory: str = ""
+    reported_at: float | None = None
 
 
 class InferenceServiceController:
@@ -213,8 +218,9 @@ class InferenceServiceController:
         status = plan.status
         if failure is not None:
             status = replace(status, observed_generation=service.status.observed_generation)
-        if not await self._report(service.metadata.key, status):
-            return Done()
+        wait = await self._report(service.metadata.key, memory, status, urgent=bool(plan.events))
+        if wait is not None:
+            return Retry(failure) if failure is not None else After(wait)
         for event in plan.events:
             await self._event(service, event)
         if failure is not None:
@@ -265,19 +271,28 @@ class InferenceServiceController:
             body["conditions"] = left
         await self._patch_status(service.metadata.key, body)
 
-    async def _report(self, key: Key, status: Any) -> bool:
-        """Write the status if it changed. False when the service is gone."""
+    async def _report(self, key: Key, memory: _Memory, status: OwnStatus, *, urgent: bool) -> float | None:
+        """Write the status if it changed. Seconds to wait when only details changed just after the last write.
+
+        `urgent`: an event goes with it, so it is not put off.
+        """
         service = self._world.service(key)
         if service is None:
-            return False
+            return None
         patch = status_patch(service, status, self._environment.clock.now())
         if not patch:
-            return True
+            return None
+        now = self._environment.clock.monotonic()
+        if memory.reported_at is not None and not urgent and _only_details(service, patch):
+            wait = memory.reported_at + _DETAIL_SECONDS - now
+            if wait > 0:
+                return wait
         try:
             await self._patch_status(key, patch)
         except NotFound:
-            return False
-        return True
+            return None
+        memory.reported_at = now
+        return None
 
     async def _patch_status(self, key: Key, body: dict[str, Any]) -> None:
         namespace, name = key
@@ -325,6 +340,16 @@ class InferenceServiceController:
         self._memories.pop(key, None)
         if uid:
             self._resolver.forget(uid)
+
+
+def _only_details(service: InferenceService, patch: Mapping[str, Any]) -> bool:
+    """Whether a patch flips no condition and touches nothing but counts and messages."""
+    if not patch.keys() <= _DETAILS:
+        return False
+    if "conditions" not in patch:
+        return True
+    before = {condition.type: condition.status for condition in service.status.conditions}
+    return before == {condition["type"]: condition["status"] for condition in patch["conditions"]}
 
 
 def _stored(service: InferenceService, blocked: Blocked) -> bool:
