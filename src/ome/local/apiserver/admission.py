@@ -1,6 +1,7 @@
 """Admission: what may change or refuse a write between decoding and storing.
 
-Built-in plug-ins (`plugins.py`) run first, then the webhooks' dispatcher. Plug-ins are synchronous; only webhooks await.
+Built-in plug-ins (`plugins.py`) run first, then the webhooks' dispatcher. Plug-ins are synchronous; only webhooks
+await.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who asks, and whether they may: bearer tokens, client certificates, impersonation.
 
-ServiceAccount tokens are `tokens.py`, the rules of RBAC `rbac.py`. A request without credentials is `system:anonymous`; a
-wrong token is refused.
+ServiceAccount tokens are `tokens.py`, the rules of RBAC `rbac.py`. A request without credentials is
+`system:anonymous`; a wrong token is refused.
 """
 
 from __future__ import annotations
@@ -111,9 +111,7 @@ def denial(user: User, access: Access, reason: str = "") -> Problem:
         return problem
     resource = f"{access.resource}/{access.subresource}" if access.subresource else access.resource
     text = f'User "{user.name}" cannot {access.verb} resource "{resource}" in API group "{access.group}"'
-    if access.namespace and access.resource != "namespaces":
-        text += f' in the namespace "{access.namespace}"'
-    elif access.namespace:
+    if access.namespace:
         text += f' in the namespace "{access.namespace}"'
     else:
         text += " at the cluster scope"

@@ -1,7 +1,7 @@
 """What every verb works with: store, registry, clock, randomness, and the three kinds of commit.
 
-A commit takes an object as a dict in its storage version, serialises it once and makes it visible; `settled()` waits until
-it is durable. Nothing here validates.
+A commit takes an object as a dict in its storage version, serialises it once and makes it visible; `settled()` waits
+until it is durable. Nothing here validates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Deletion: preconditions, grace for pods, finalizers, propagation policies, and whole collections.
 
-What follows from a deletion (dependents, namespace contents, instances of a definition) is `garbage.py`, `namespaces.py` and
-`customs.py`.
+What follows from a deletion (dependents, namespace contents, instances of a definition) is `garbage.py`,
+`namespaces.py` and `customs.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Namespaces: the ones there are from the start, what each gets, and how one is emptied when it goes.
 
-The controllers' work is done by one task: a default ServiceAccount and the root certificate for every namespace, and for
-one that is going the deletion of all it holds, with the conditions that tell what is left.
+The controllers' work is done by one task: a default ServiceAccount and the root certificate for every namespace, and
+for one that is going the deletion of all it holds, with the conditions that tell what is left.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The API server itself: requests in, answers out, and the tasks that a cluster's own upkeep needs.
 
-`ApiServer(...).handle(request)` knows no socket. Call `start()` once in a running loop before the first request, `stop()`
-at the end. Everything it is made of is wired here and nowhere else.
+`ApiServer(...).handle(request)` knows no socket. Call `start()` once in a running loop before the first request,
+`stop()` at the end. Everything it is made of is wired here and nowhere else.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from ome.local.apiserver.faults import Faults, apply_fault
 from ome.local.apiserver.garbage import GarbageCollector
 from ome.local.apiserver.http import HttpRequest, HttpResponse, User
 from ome.local.apiserver.namespaces import Namespaces
+from ome.local.apiserver.openapi import OpenApi
 from ome.local.apiserver.pipeline import Pipeline
 from ome.local.apiserver.reads import Reads
 from ome.local.apiserver.registry import Registry, ResourceType
@@ -47,7 +48,7 @@ from ome.local.apiserver.writes import Writes
 class ApiServer:
     """A Kubernetes-compatible API server in this process.
 
-    tokens: static bearer tokens (the administrator's has group `system:masters`). clock and seed make it deterministic.
+    tokens: static bearer tokens (the administrator's has group `system:masters`). clock, seed: make it deterministic.
     faults: chooses a fault for a request, or None. logs, execs: whoever runs the pods. address: `host:port` as discovery
     and the `kubernetes` Service show it. certificate: the CA bundle (PEM) that pods are given.
     """
@@ -81,6 +82,7 @@ class ApiServer:
         self._customs = Customs(self.core, self._remove, self._watches.end)
         self._garbage = GarbageCollector(self.core, self._remove)
         self._discovery = Discovery(self.registry, address)
+        self._openapi = OpenApi(self.registry)
         self._tasks: list[asyncio.Task[None]] = []
         self.store.on_commit(self._garbage.hear)
         self.store.on_commit(self._namespaces.hear)
@@ -235,6 +237,9 @@ class ApiServer:
             raise method_not_allowed()
         if parts and parts[0] in ("api", "apis"):
             found = self._discovery.answer(request, parts)
+            return found if found is not None else _page_not_found()
+        if len(parts) > 1 and parts[0] == "openapi":
+            found = self._openapi.answer(request, parts)
             return found if found is not None else _page_not_found()
         if parts and parts[0] in ("healthz", "livez", "readyz"):
             return self._health(parts)
