@@ -30,7 +30,7 @@ from ome.local.objects import ConfigObject, Json, Key, Object, reference_to
 
 BY_NODE: Final = "node"
 FIRST_POD_ADDRESS: Final = IPv4Address("198.18.1.0")
-LAST_POD_ADDRESS: Final = IPv4Address("198.19.255.254")
+LAST_POD_ADDRESS: Final = IPv4Address("198.19.255.253")
 _ROUNDS: Final = 64  # of deciding within one pass; a pod needs a few
 
 

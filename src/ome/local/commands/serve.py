@@ -1,0 +1,207 @@
+"""The cluster's process: API server, controllers and nodes in one event loop, the manager as a child beside it.
+
+Started by `ome local up`. Everything but the socket and the files is elsewhere; here it is wired, started in order, and
+ended in the reverse order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import gc
+import json
+import logging
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final
+
+import ome
+from ome.api.meta import timestamp
+from ome.kube.cache import Caches
+from ome.kube.client import Client
+from ome.kube.clock import SystemClock
+from ome.kube.config import ClusterConfig
+from ome.kube.errors import KubeError
+from ome.kube.sync import SyncClient
+from ome.local.apiserver import certificates
+from ome.local.apiserver.auth import MASTERS
+from ome.local.apiserver.http import User
+from ome.local.apiserver.kubeconfig import write_kubeconfig
+from ome.local.apiserver.serve import Serving, serve
+from ome.local.apiserver.server import ApiServer
+from ome.local.cluster import LocalWorkloads, NodeStandIn
+from ome.local.commands import managing
+from ome.local.commands.data import DataDir, held, write_private
+from ome.local.commands.installing import install_base
+from ome.local.commands.refusals import Refusal
+from ome.local.inprocess import InProcessTransport
+
+HOST: Final = "127.0.0.1"
+# The store keeps many long-lived objects: collecting more rarely costs nothing and stops less often.
+GC_THRESHOLDS: Final = (50_000, 20, 100)
+
+log = logging.getLogger("ome.local")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What `ome local up` was asked for. `node_grace` is how long a silent node counts as alive, in seconds."""
+
+    data: DataDir
+    port: int
+    nodes: int
+    gpus: int
+    manager: bool
+    manager_arguments: tuple[str, ...] = ()
+    node_grace: float = 40.0
+
+
+def run(wanted: Wanted, ready: Callable[[dict[str, Any]], None]) -> None:
+    """Run the cluster until SIGTERM or SIGINT. `ready` is told the facts once it serves. Raises Refusal."""
+    wanted.data.prepare()
+    gc.set_threshold(*GC_THRESHOLDS)
+    with held(wanted.data):
+        asyncio.run(_run(wanted, ready))
+
+
+async def _run(wanted: Wanted, ready: Callable[[dict[str, Any]], None]) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with contextlib.AsyncExitStack() as stack:
+        cluster = await _Cluster.start(wanted, stack)
+        facts = cluster.facts()
+        write_private(wanted.data.state, json.dumps(facts, indent=2))
+        log.info("serving %s", facts["server"])
+        ready(facts)
+        await stop.wait()
+        log.info("stopping")
+
+
+class _Cluster:
+    """The running parts."""
+
+    def __init__(self, wanted: Wanted, serving: Serving, bundle: str) -> None:
+        self.wanted = wanted
+        self.serving = serving
+        self.bundle = bundle
+        self.started_at = SystemClock().now()
+
+    @classmethod
+    async def start(cls, wanted: Wanted, stack: contextlib.AsyncExitStack) -> _Cluster:
+        data = wanted.data
+        files = await asyncio.to_thread(certificates.ensure, data.certificates, [HOST], certificates.utc_now())
+        token = data.admin_token()
+        server = _api_server(wanted, token, files.bundle(), files.token_key.read_bytes())
+        await server.start()
+        serving = await _listen(server, wanted.port, files)
+        stack.push_async_callback(serving.close)
+        cluster = cls(wanted, serving, files.bundle())
+        write_kubeconfig(data.kubeconfig, cluster.address, files.bundle(), token)
+        await cluster._populate(server, token, stack)
+        return cluster
+
+    @property
+    def address(self) -> str:
+        return f"https://{HOST}:{self.serving.port}"
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "server": self.address,
+            "pid": os.getpid(),
+            "port": self.serving.port,
+            "kubeconfig": str(self.wanted.data.kubeconfig),
+            "dataDir": str(self.wanted.data.root),
+            "nodes": self.wanted.nodes,
+            "gpusPerNode": self.wanted.gpus,
+            "version": ome.__version__,
+            "startedAt": timestamp(self.started_at),
+        }
+
+    async def _populate(self, server: ApiServer, token: str, stack: contextlib.AsyncExitStack) -> None:
+        clock = SystemClock()
+
+        def client(name: str) -> Client:
+            return Client(InProcessTransport(server, token, user_agent=name), field_manager=name)
+
+        control, node = client("kube-controller-manager"), client("kubelet")
+        caches = Caches(control, clock)
+        workloads = LocalWorkloads(
+            control,
+            clock,
+            caches=caches,
+            volume_folder=str(self.wanted.data.volumes),
+            node_grace=self.wanted.node_grace,
+        )
+        nodes = NodeStandIn(node, clock, nodes=self.wanted.nodes, gpus=self.wanted.gpus, caches=caches)
+        for name, work in (("caches", caches.run()), ("workloads", workloads.run()), ("nodes", nodes.run())):
+            stack.push_async_callback(_cancel, _spawn(name, work))
+        await install_base(client("ome-install"))
+        if self.wanted.manager:
+            await asyncio.to_thread(self._start_manager)
+        stack.push_async_callback(asyncio.to_thread, managing.stop, self.wanted.data)
+        stack.push_async_callback(_cancel, _spawn("manager token", self._keep_token()))
+
+    def _client(self) -> SyncClient:
+        return SyncClient(ClusterConfig.load(str(self.wanted.data.kubeconfig)), user_agent="ome-local")
+
+    def _start_manager(self) -> None:
+        if managing.is_running(self.wanted.data):
+            managing.stop(self.wanted.data)  # left behind by a cluster process that was killed
+        with self._client() as client:
+            managing.start(self.wanted.data, client, self.address, self.bundle, self.wanted.manager_arguments)
+
+    async def _keep_token(self) -> None:
+        """Renew the manager's token long before it runs out, whoever started the manager."""
+        while True:
+            await asyncio.sleep(managing.RENEW_AFTER)
+            if not managing.is_running(self.wanted.data):
+                continue
+            try:
+                with self._client() as client:
+                    await asyncio.to_thread(managing.renew_token, self.wanted.data, client)
+            except (KubeError, OSError) as error:
+                log.warning("the manager's token was not renewed: %s", error)
+
+
+def _api_server(wanted: Wanted, token: str, bundle: str, signing_key: bytes) -> ApiServer:
+    administrator = User("kubernetes-admin", groups=("kubeadm:cluster-admins", MASTERS))
+    return ApiServer(
+        tokens={token: administrator},
+        address=f"{HOST}:{wanted.port}",
+        certificate=bundle,
+    )
+
+
+async def _listen(server: ApiServer, port: int, files: certificates.Certificates) -> Serving:
+    try:
+        return await serve(server, host=HOST, port=port, tls=files.server_context())
+    except OSError as error:
+        await server.stop()
+        if error.errno == errno.EADDRINUSE:
+            raise Refusal(f"port {port} is taken by another program; choose another one with --port") from error
+        raise Refusal(f"cannot listen on {HOST}:{port}: {error.strerror or error}") from error
+
+
+def _spawn(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """A part that must live as long as the cluster: its death ends the process."""
+    task = asyncio.get_running_loop().create_task(work, name=name)
+    task.add_done_callback(_died)
+    return task
+
+
+def _died(task: asyncio.Task[None]) -> None:
+    if task.cancelled():
+        return
+    log.critical("%s ended: %r", task.get_name(), task.exception(), exc_info=task.exception())
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError, Exception):
+        await task
