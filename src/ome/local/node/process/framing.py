@@ -1,0 +1,50 @@
+"""How bytes travel over the relay: frames with a channel for exec, and a plain pump for connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+
+_HEAD = struct.Struct("!BI")
+
+
+async def write_frame(writer: asyncio.StreamWriter, channel: int, data: bytes) -> None:
+    """One frame: channel (0 stdin, 1 stdout, 2 stderr, 3 exit code), length, bytes. An empty stdin frame is its end."""
+    writer.write(_HEAD.pack(channel, len(data)) + data)
+    with contextlib.suppress(ConnectionError):
+        await writer.drain()
+
+
+async def read_frame(reader: asyncio.StreamReader) -> tuple[int, bytes] | None:
+    """The next frame, or None at the end of the stream."""
+    try:
+        channel, length = _HEAD.unpack(await reader.readexactly(_HEAD.size))
+        return channel, await reader.readexactly(length)
+    except asyncio.IncompleteReadError:
+        return None
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except (ConnectionError, OSError):
+        return
+    with contextlib.suppress(OSError, RuntimeError):
+        writer.write_eof()
+
+
+async def pump(
+    left_reader: asyncio.StreamReader,
+    left_writer: asyncio.StreamWriter,
+    right_reader: asyncio.StreamReader,
+    right_writer: asyncio.StreamWriter,
+) -> None:
+    """Copy both ways until both ends are done; then both are closed."""
+    try:
+        await asyncio.gather(_copy(left_reader, right_writer), _copy(right_reader, left_writer))
+    finally:
+        for writer in (left_writer, right_writer):
+            writer.close()

@@ -1,0 +1,177 @@
+"""The isolated way: orders for the supervisor, which is the parent of all containers (Linux with user namespaces)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ome.local.node.process.backend import Command, Launch, ServiceAddress, Stream
+
+START_LIMIT = 10.0  # seconds
+
+
+class IsolatedBackend:
+    """One supervisor and the sockets to it."""
+
+    isolated = True
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` holds the sockets and the containers' root folders; short, because socket paths are."""
+        self.on_exit: Callable[[str, int], None] = lambda _key, _code: None
+        self._folder = folder
+        self._next = 0
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._process: asyncio.subprocess.Process | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._api: asyncio.Server | None = None
+
+    async def open(self, api_server: tuple[str, int] | None) -> None:
+        """Start the supervisor. Raises OSError, with the kernel's reason, where isolated pods are not possible."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name in ("relay.sock", "api.sock"):
+            (self._folder / name).unlink(missing_ok=True)
+        mine, theirs = socket.socketpair()
+        log = os.open(self._folder / "supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "ome.local.node.process.supervisor",
+                str(theirs.fileno()),
+                str(self._folder),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        finally:
+            theirs.close()
+            os.close(log)
+        reader, self._writer = await asyncio.open_connection(sock=mine)
+        try:
+            async with asyncio.timeout(START_LIMIT):
+                first = await reader.readline()
+        except TimeoutError:
+            first = b""
+        if not first:
+            await self.close()
+            said = (self._folder / "supervisor.log").read_text(errors="replace").strip()
+            raise OSError(said.splitlines()[-1] if said else "the supervisor did not start")
+        self._reading = asyncio.create_task(self._read(reader))
+        if api_server is not None:
+            await self._relay_api(*api_server)
+
+    async def _relay_api(self, host: str, port: int) -> None:
+        """Pods reach the API server through a socket here: their networks know only pods."""
+        from ome.local.node.process.framing import pump
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                server = await asyncio.open_connection(host, port)
+            except OSError:
+                writer.close()
+                return
+            await pump(reader, writer, *server)
+
+        self._api = await asyncio.start_unix_server(accept, str(self._folder / "api.sock"))
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        while line := await reader.readline():
+            message = json.loads(line)
+            if message.get("event") == "exit":
+                self.on_exit(str(message["key"]), int(message["code"]))
+                continue
+            waiting = self._waiting.pop(message.get("id", -1), None)
+            if waiting is None or waiting.done():
+                continue
+            if "error" in message:
+                waiting.set_exception(OSError(str(message["error"])))
+            else:
+                waiting.set_result(message.get("ok"))
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(OSError("the supervisor ended"))
+
+    async def _order(self, op: str, **order: Any) -> Any:
+        if self._writer is None:
+            raise OSError("the supervisor is not running")
+        self._next += 1
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[self._next] = answer
+        self._writer.write(json.dumps({"id": self._next, "op": op, **order}).encode() + b"\n")
+        return await answer
+
+    def address(self, pod_ip: str) -> str:
+        return pod_ip
+
+    async def prepare(self, uid: str, pod_ip: str, hostname: str) -> None:
+        await self._order("sandbox", uid=uid, ip=pod_ip, hostname=hostname)
+
+    async def start(self, launch: Launch) -> None:
+        root = self._folder / "roots" / uuid.uuid4().hex
+        root.mkdir(parents=True)
+        mounts = [{"source": m.source, "target": m.target, "readOnly": m.read_only} for m in launch.mounts]
+        try:
+            await self._order(
+                "start",
+                uid=launch.uid,
+                container=launch.container,
+                argv=list(launch.argv),
+                env=dict(launch.environment),
+                cwd=launch.working_folder,
+                mounts=mounts,
+                root=str(root),
+                log=str(launch.log),
+            )
+        finally:
+            root.rmdir()  # mounted over in the container's view only
+
+    async def signal(self, key: str, number: int) -> None:
+        await self._order("signal", key=key, signal=number)
+
+    async def command(self, key: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> Command:
+        token = uuid.uuid4().hex
+        await self._order("exec", key=key, token=token, argv=list(argv), env=dict(environment), cwd=cwd)
+        reader, writer = await asyncio.open_unix_connection(str(self._folder / "relay.sock"), limit=2**20)
+        writer.write(f"exec {token}\n".encode())
+        return Command(reader, writer)
+
+    async def connect(self, pod_ip: str, port: int) -> Stream:
+        reader, writer = await asyncio.open_unix_connection(str(self._folder / "relay.sock"), limit=2**20)
+        writer.write(f"connect {pod_ip} {port}\n".encode())
+        answer = (await reader.readline()).decode().strip()
+        if answer != "ok":
+            writer.close()
+            raise ConnectionRefusedError(answer.removeprefix("error ") or "the relay ended")
+        return reader, writer
+
+    async def services(self, addresses: Sequence[ServiceAddress]) -> None:
+        await self._order(
+            "services",
+            services=[{"ip": a.ip, "port": a.port, "endpoints": [list(e) for e in a.endpoints]} for a in addresses],
+        )
+
+    async def destroy(self, uid: str) -> None:
+        await self._order("destroy", uid=uid)
+
+    async def close(self) -> None:
+        if self._api is not None:
+            self._api.close()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(signal.SIGKILL)
+            await self._process.wait()
+        if self._reading is not None:
+            self._reading.cancel()
