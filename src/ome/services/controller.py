@@ -17,7 +17,7 @@ from ome.api.meta import ObjectReference
 from ome.api.types.inference_service import InferenceService
 from ome.kube.cache import Key
 from ome.kube.controller import After, Controller, Done, Environment, Outcome, Retry
-from ome.kube.errors import Conflict, KubeError, NotFound
+from ome.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from ome.kube.resources import INFERENCE_SERVICES
 from ome.rendering.model import Rendering
 from ome.rendering.modes import is_virtual
@@ -291,6 +291,10 @@ class InferenceServiceController:
             await self._patch_status(key, patch)
         except NotFound:
             return None
+        except (Invalid, Forbidden) as error:
+            text = f'Failed to update status for InferenceService "{key[1]}": {error}'
+            await self._event(service, Event("UpdateFailed", text))
+            raise
         memory.reported_at = now
         return None
 

@@ -177,7 +177,8 @@ def plan_rendered(snapshot: Snapshot, sources: Sources, models: Models, built: B
 def plan_frozen(snapshot: Snapshot, frozen: Frozen, models: Models) -> Plan:
     """A pass over a drifted pin: nothing rendered, the status as the children are (runtime-revisions.md section 7)."""
     report = _observed_report(snapshot)
-    _keep_condition(report, snapshot.service.status.conditions, INGRESS_READY)
+    for kept_type in (INGRESS_READY, RUNTIME_READY):
+        _keep_condition(report, snapshot.service.status.conditions, kept_type)
     _report_drift(report, frozen.pin.drift)
     own = own_status(snapshot, report, models.report, frozen.pin)
     return Plan(status=own, writes=model_listing(snapshot), events=ready_events(snapshot, own))
