@@ -50,7 +50,6 @@ _OWNED: Final = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
 _SERVICE_NAME: Final = "kubernetes.io/service-name"
 _REVISION_SERVICE: Final = re.compile(r"^(.+)-rev-[0-9a-f]{8}$")
 _COLLISIONS: Final = 16
-_WORKERS: Final = 4
 _ROUNDS: Final = 3
 """Decisions in one pass: a refused pod and an answered mailbox are judged at once."""
 
@@ -64,7 +63,7 @@ def build(environment: Environment) -> list[Controller]:
             engine.reconcile,
             engine.watches(),
             clock=environment.clock,
-            workers=_WORKERS,
+            workers=environment.flags.inferencereplica_max_concurrent_reconciles,
             metrics=environment.metrics,
         )
     ]

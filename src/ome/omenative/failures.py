@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ome.api.types.inference_replica import InstanceStatus, RetryBlock
 
 from . import evidence as ev
-from . import retry
+from . import names, retry
 from .actions import WARNING, Notice
 from .work import Failing, Work
 
@@ -32,9 +32,12 @@ def dispose(work: Work) -> None:
 
 
 def _serves(work: Work, row: InstanceStatus) -> bool:
-    """An Instance whose pods are all ready and serving is never failed."""
-    live = [member for member in work.pods(row.index) if member.live]
-    return bool(live) and all(member.serving for member in live)
+    """Pods that all serve on what the operation makes are never failed; an old pod beside them proves nothing."""
+    operation = row.operation
+    assert operation is not None
+    digest = names.digest_of(operation.target_revision)
+    made = [member for member in work.pods(row.index) if member.live and member.digest == digest]
+    return bool(made) and all(member.serving for member in made)
 
 
 def _dispose(work: Work, row: InstanceStatus, failing: Failing) -> None:
@@ -51,19 +54,15 @@ def _dispose(work: Work, row: InstanceStatus, failing: Failing) -> None:
                 f"{proof.reason}: workload-caused failure; revision {blamed} held for retry — fix the image/config and "
                 "publish a corrected revision"
             )
-    told = _told_before(row, proof)
+    marker = f"InstanceFailed@{proof.reason}/{operation.target_revision}"
+    told = marker in row.announced
     row = work.record_failure(row, proof)
     kept = operation if operation.type == "Restart" else None
-    row = work.put(replace(row, phase="Failed", operation=kept))
-    if not told:
+    announced = row.announced if told else (*row.announced, marker)
+    row = work.put(replace(row, phase="Failed", operation=kept, announced=announced))
+    if not told:  # the same end once more, until the Instance was Ready in between
         pod = f"pod {proof.pod} " if proof.pod else ""
         work.warning(row, "InstanceFailed", f"failed: {pod}{detail}")
-
-
-def _told_before(row: InstanceStatus, proof: ev.Evidence) -> bool:
-    """Whether this row already failed for this reason on this pod: repeats are not announced."""
-    last = row.last_failure
-    return row.phase == "Failed" and last is not None and (last.reason, last.pod_name) == (proof.reason, proof.pod)
 
 
 def _charge(work: Work, revision: str, reason: str, guilt: ev.Blame) -> None:

@@ -1,0 +1,246 @@
+"""A simulated cluster with the real engine in it: API server, nodes, one or more managers, all in one virtual-time
+loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+from ome.api.config import OperatorConfig
+from ome.kube.cache import Caches
+from ome.kube.client import Client
+from ome.kube.clock import LoopClock
+from ome.kube.controller import Environment
+from ome.kube.events import EventRecorder
+from ome.omenative import build
+from ome.rendering.model import Json
+
+from .nodes import Nodes
+from .server import Gateway, Server
+
+EPOCH = datetime(2026, 9, 28, 14, 0, 0, tzinfo=UTC)
+CHART: Json = {
+    "instanceReadyTimeout": "30m",
+    "stuckPodGracePeriod": "60s",
+    "unschedulableGracePeriod": "15m",
+    "revisionHistoryLimit": 10,
+    "updateRetry": {"maxAttempts": 3, "initialDelay": "1m", "maxDelay": "30m", "multiplier": 2.0},
+    "teardown": {"deadline": "30m"},
+}
+SERVICE_UID = "service-uid"
+
+
+class Manager:
+    """One manager process: its client, caches and controller. `kill` ends it as SIGKILL does."""
+
+    def __init__(self, world: World) -> None:
+        self.gateway = Gateway(world.server)
+        client = Client(self.gateway)
+        caches = Caches(client, world.clock)
+        environment = Environment(
+            client=client,
+            caches=caches,
+            recorder=EventRecorder(client, "ome-controller-manager", world.clock),
+            clock=world.clock,
+            namespace="ome",
+            config=world.config,
+            flags=SimpleNamespace(inferencereplica_max_concurrent_reconciles=4),
+        )
+        self.controllers = build(environment)
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(caches.run())]
+        self._tasks += [loop.create_task(controller.run()) for controller in self.controllers]
+
+    @property
+    def alive(self) -> bool:
+        return self.gateway.alive
+
+    def kill(self) -> None:
+        self.gateway.alive = False
+        for task in self._tasks:
+            task.cancel()
+
+    def check(self) -> None:
+        """Raise what a task of the process died of."""
+        for task in self._tasks:
+            if task.done() and not task.cancelled() and task.exception() is not None:
+                raise AssertionError("a task of the manager ended") from task.exception()
+
+
+class World:
+    """Everything, and what a user does to it."""
+
+    def __init__(self, *, lifecycle: Json | None = None, capacity: int = 8) -> None:
+        self.clock = LoopClock(EPOCH)
+        self.server = Server(self.clock.now)
+        self.nodes = Nodes(self.server, capacity=capacity)
+        self.lifecycle: Json = CHART if lifecycle is None else lifecycle
+        self.managers: list[Manager] = []
+        self.every_step: Callable[[], None] = lambda: None
+
+    async def config(self) -> OperatorConfig:
+        return OperatorConfig(lifecycle=self.lifecycle)
+
+    def start(self) -> Manager:
+        manager = Manager(self)
+        self.managers.append(manager)
+        return manager
+
+    def stop(self) -> None:
+        for manager in self.managers:
+            manager.kill()
+
+    async def run(self, seconds: float) -> None:
+        """Let virtual time pass, nodes and invariants stepping once a second."""
+        for _ in range(int(seconds)):
+            self.nodes.step()
+            await asyncio.sleep(1)
+            for manager in self.managers:
+                if manager.alive:
+                    manager.check()
+            self.every_step()
+
+    async def until(self, condition: Callable[[], object], *, limit: int = 3600) -> float:
+        """Run until the condition holds; the virtual seconds it took."""
+        began = asyncio.get_running_loop().time()
+        for _ in range(limit):
+            if condition():
+                return asyncio.get_running_loop().time() - began
+            await self.run(1)
+        raise AssertionError(f"not true within {limit} virtual seconds")
+
+    # -- the user ------------------------------------------------------------------------------------------------------
+
+    def apply(self, name: str = "chat", *, image: str = "sglang:v1", replicas: int = 3, **spec: Any) -> None:
+        """Write the InferenceReplica as the InferenceService controller projects it."""
+        key = ("inferencereplicas", "prod", f"{name}-engine")
+        known = self.server.objects.get(key)
+        wanted = projected(name, image=image, replicas=replicas, **spec)
+        if known is None:
+            self.server.create("inferencereplicas", wanted)
+            return
+        new = copy.deepcopy(known)
+        new["spec"] = wanted["spec"]
+        self.server.update(key, new)
+
+    def change(self, name: str = "chat", **spec: Any) -> None:
+        """Set fields of the spec; None removes one."""
+        key = ("inferencereplicas", "prod", f"{name}-engine")
+        new = copy.deepcopy(self.server.objects[key])
+        for field, value in spec.items():
+            if value is None:
+                new["spec"].pop(field, None)
+            else:
+                new["spec"][field] = value
+        self.server.update(key, new)
+
+    def image(self, image: str, name: str = "chat") -> None:
+        runners = copy.deepcopy(self.replica(name)["spec"]["runners"])
+        runners[0]["template"]["spec"]["containers"][0]["image"] = image
+        self.change(name, runners=runners)
+
+    def annotate(self, key: str, value: str | None, name: str = "chat") -> None:
+        where = ("inferencereplicas", "prod", f"{name}-engine")
+        new = copy.deepcopy(self.server.objects[where])
+        annotations = new["metadata"].setdefault("annotations", {})
+        if value is None:
+            annotations.pop(key, None)
+        else:
+            annotations[key] = value
+        self.server.update(where, new)
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    def replica(self, name: str = "chat") -> Json:
+        found = self.server.get("inferencereplicas", "prod", f"{name}-engine")
+        assert found is not None
+        return found
+
+    def status(self, name: str = "chat") -> Json:
+        return self.replica(name).get("status") or {}
+
+    def rows(self, name: str = "chat") -> list[Json]:
+        return self.status(name).get("instanceStatuses") or []
+
+    def phases(self, name: str = "chat") -> list[str]:
+        return [row["phase"] for row in self.rows(name)]
+
+    def blocks(self, name: str = "chat") -> list[Json]:
+        return self.status(name).get("retryBlocks") or []
+
+    def pods(self, name: str = "chat") -> list[Json]:
+        label = "ome.io/inferenceservice"
+        return [p for p in self.server.list("pods", "prod") if p["metadata"].get("labels", {}).get(label) == name]
+
+    def pod_names(self, name: str = "chat") -> list[str]:
+        return [pod["metadata"]["name"] for pod in self.pods(name)]
+
+    def events(self, reason: str = "") -> list[Json]:
+        found = sorted(self.server.list("events"), key=lambda event: event["metadata"]["name"])
+        return [event for event in found if reason in ("", event["reason"])]
+
+    def settled(self, name: str = "chat") -> bool:
+        """Every Instance Ready on the update revision."""
+        status = self.status(name)
+        rows = self.rows(name)
+        return (
+            bool(rows)
+            and status.get("observedGeneration") == self.replica(name)["metadata"]["generation"]
+            and status.get("currentRevision") == status.get("updateRevision")
+            and all(row["phase"] == "Ready" for row in rows)
+            and len(rows) == max(1, self.replica(name)["spec"].get("replicas") or 0)
+            and status.get("servingReplicas") == len(rows)
+        )
+
+
+def projected(name: str, *, image: str, replicas: int, **spec: Any) -> Json:
+    """The InferenceReplica of a service's engine."""
+    template = {
+        "metadata": {"labels": {"app": "x"}},
+        "spec": {"containers": [{"name": "ome-container", "image": image, "ports": [{"containerPort": 8080}]}]},
+    }
+    lifecycle = {"updateStrategy": {"type": "SurgeThenDrain", "rollingUpdate": {"maxSurge": 1}}}
+    owner = {
+        "apiVersion": "ome.io/v1beta1",
+        "kind": "InferenceService",
+        "name": name,
+        "uid": SERVICE_UID,
+        "controller": True,
+    }
+    return {
+        "metadata": {
+            "name": f"{name}-engine",
+            "namespace": "prod",
+            "labels": {"ome.io/inferenceservice": name},
+            "annotations": {"ome.io/controller-write": "true"},
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "component": "engine",
+            "parentRef": {"name": name},
+            "replicas": replicas,
+            "lifecycle": lifecycle,
+            "runners": [{"name": "default", "size": 1, "template": template}],
+            **spec,
+        },
+    }
+
+
+def summary(world: World) -> str:
+    """The state in a few lines, for a failing test."""
+    lines = [json.dumps(row) for row in world.rows()]
+    lines += [json.dumps(block) for block in world.blocks()]
+    for pod in world.pods():
+        conditions = {c["type"]: c["status"] for c in pod.get("status", {}).get("conditions") or []}
+        going = pod["metadata"].get("deletionTimestamp", "")
+        lines.append(f"{pod['metadata']['name']} {pod['spec']['containers'][0]['image']} {conditions} {going}")
+    return "\n".join(lines)
+
+
+Steps = Callable[[World], Awaitable[None]]
