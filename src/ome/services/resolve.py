@@ -273,7 +273,8 @@ class Resolver:
         except SelectionError as error:
             text = f"Failed to find runtime for model {model.name}: {error}"
             return Blocked(Cause(text, "RuntimeSelectionError"), retry=True, waits_for_model=model.name)
-        runtime = RuntimeFacts(name=chosen.name, spec=chosen.spec, selected=True)
+        spec = self._world.named_runtimes.own(chosen).spec
+        runtime = RuntimeFacts(name=chosen.name, spec=spec, selected=True)
         self._selections[meta.uid] = _Selected(known, runtime)
         return runtime
 
