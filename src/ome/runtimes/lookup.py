@@ -8,13 +8,16 @@ thousand times. Called by
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ome.api.canonical import runtime_hash, short_hash
+import msgspec
+
+from ome.api.canonical import canonical_runtime, short_hash
 from ome.runtimes.inheritance import Chain, resolve_chain
 from ome.runtimes.reading import Runtime, RuntimeKind, RuntimeReader
 
@@ -34,7 +37,7 @@ class UnsupportedKindError(Exception):
 
 @dataclass(frozen=True)
 class ResolvedRuntime:
-    """A named runtime with everything it inherits. `spec` may be shared with a cache: never change it."""
+    """A runtime with everything it inherits. What it hands out is shared and remembered: never change it."""
 
     chain: Chain
 
@@ -48,13 +51,26 @@ class ResolvedRuntime:
         return self.chain.leaf.name
 
     @cached_property
-    def spec(self) -> Mapping[str, Any]:
+    def merged(self) -> Mapping[str, Any]:
+        """The merged spec as it was written: what matching looks at."""
         return self.chain.merged_spec()
 
     @cached_property
+    def canonical(self) -> bytes:
+        """Its canonical bytes (`spec/runtime-revisions.md section 3`): what a revision stores."""
+        return canonical_runtime(dict(self.merged))
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        """What pods are rendered from: the canonical form, not the written one. A service then renders the same pods
+        from the live runtime and from the revision that stores it, and pinning it, or going live again, rolls nothing
+        because of how a quantity was spelled or an empty field written."""
+        return msgspec.json.decode(self.canonical, type=dict[str, Any])
+
+    @cached_property
     def full_hash(self) -> str:
-        """64 hex digits of the merged spec (`spec/runtime-revisions.md section 3`)."""
-        return runtime_hash(dict(self.spec))
+        """64 hex digits."""
+        return hashlib.sha256(self.canonical).hexdigest()
 
     @property
     def hash8(self) -> str:
@@ -62,7 +78,7 @@ class ResolvedRuntime:
 
     @property
     def disabled(self) -> bool:
-        return self.spec.get("disabled") is True
+        return self.merged.get("disabled") is True
 
 
 def find_runtime(name: str, kind: str, namespace: str, reader: RuntimeReader) -> Runtime:
@@ -101,8 +117,14 @@ class NamedRuntimes:
     def resolve(self, name: str, kind: str, namespace: str) -> ResolvedRuntime:
         """Raises `RuntimeNotFoundError`, `UnsupportedKindError` and `ome.runtimes.inheritance.ChainError`."""
         runtime = find_runtime(name, kind, namespace, self._reader)
-        chain = resolve_chain(runtime, self._reader)
-        place = (runtime.kind.value, runtime.namespace, runtime.name)
+        return self._remember("named", resolve_chain(runtime, self._reader))
+
+    def own(self, runtime: Runtime) -> ResolvedRuntime:
+        """A runtime that OME selected: nothing inherited, remembered like the others."""
+        return self._remember("selected", Chain((runtime,)))
+
+    def _remember(self, use: str, chain: Chain) -> ResolvedRuntime:
+        place = (use, chain.leaf.namespace, chain.leaf.name)
         known = self._known.get(place)
         if known is not None and _same(known.chain, chain):
             self._known.move_to_end(place)

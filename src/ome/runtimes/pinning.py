@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from ome.api import keys
-from ome.api.canonical import runtime_hash, short_hash
+from ome.api.canonical import short_hash
 from ome.api.meta import Condition, find_condition
 from ome.api.types.inference_service import InferenceService
 from ome.runtimes.inheritance import ChainError
@@ -260,7 +260,7 @@ def _managed(known: PinInput) -> PinStep:
         return _render_revision(known, revision, PinState(state.revision, state.token, drift))
     assert isinstance(live, LiveFound)
     try:
-        pinned_hash = short_hash(runtime_hash(revision.spec()))
+        pinned_hash = short_hash(revision.full_hash)
     except RevisionDecodeError as error:
         return PinError(str(error))
     if live.runtime.hash8 == pinned_hash:
@@ -282,7 +282,7 @@ def _ensure(known: PinInput, live: ResolvedRuntime, purpose: str) -> PinStep:
 
 def _render_revision(known: PinInput, revision: StoredRevision, state: PinState) -> PinStep:
     try:
-        spec = revision.spec()
+        spec = revision.spec
     except RevisionDecodeError as error:
         return PinError(str(error))
     return _invalid(known) if spec.get("disabled") is True else Render(spec, state)

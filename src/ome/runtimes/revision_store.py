@@ -5,6 +5,7 @@ Asynchronous, cache first: a pinned service with nothing to do costs no API call
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import replace
 from typing import Final
 
@@ -28,6 +29,7 @@ from ome.runtimes.revisions import RevisionDraft, StoredRevision, holds, reusabl
 
 BY_RUNTIME_AND_HASH: Final = "runtime-of/hash"
 _MOST_QUESTIONS: Final = 8
+_REMEMBERED: Final = 1024
 
 
 def index_revision(revision: ControllerRevision) -> tuple[str, ...]:
@@ -44,17 +46,31 @@ class RevisionStore:
         self._client = client
         self._cache = cache
         self._namespace = ome_namespace
+        self._read: OrderedDict[str, tuple[ControllerRevision, StoredRevision]] = OrderedDict()
 
     async def get(self, name: str) -> StoredRevision | None:
         """One revision. The cache may not show one that was just made, so only a live read says that none exists."""
         cached = self._cache.get(self._namespace, name)
         if cached is not None:
-            return StoredRevision.of(cached)
+            return self._remembered(cached)
         try:
             found = await self._client.get(CONTROLLER_REVISIONS, name, self._namespace, into=ControllerRevision)
         except NotFound:
             return None
         return StoredRevision.of(found)
+
+    def _remembered(self, cached: ControllerRevision) -> StoredRevision:
+        """One reading of an immutable cached object: a thousand services pinned to it decode and hash it once."""
+        name = cached.metadata.name
+        known = self._read.get(name)
+        if known is not None and known[0] is cached:
+            self._read.move_to_end(name)
+            return known[1]
+        revision = StoredRevision.of(cached)
+        self._read[name] = (cached, revision)
+        if len(self._read) > _REMEMBERED:
+            self._read.popitem(last=False)
+        return revision
 
     async def ensure(self, draft: RevisionDraft) -> Ensured | EnsureFailed:
         """Find or create (`spec/runtime-revisions.md section 2.1`)."""

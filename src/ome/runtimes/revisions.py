@@ -8,10 +8,12 @@ pod-template revisions.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -68,7 +70,7 @@ class RevisionDraft:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StoredRevision:
     """A ControllerRevision in OME's namespace, of whatever origin."""
 
@@ -103,26 +105,32 @@ class StoredRevision:
     def made_by_ome(self) -> bool:
         return self.annotations.get(keys.CREATED_BY) == keys.CREATED_BY_OME
 
+    @cached_property
     def spec(self) -> dict[str, Any]:
-        """The runtime spec it holds, decoded anew. Raises `RevisionDecodeError`."""
+        """The runtime spec it holds: shared, never change it. Raises `RevisionDecodeError`."""
         try:
             return msgspec.json.decode(self.data, type=dict[str, Any])
         except msgspec.DecodeError as error:
             raise RevisionDecodeError(f"decode revision {self.name}: {error}") from error
 
+    @cached_property
+    def full_hash(self) -> str:
+        """The hash of what it holds, not of what its label says. Raises `RevisionDecodeError`."""
+        return runtime_hash(self.spec)
+
 
 def draft_revision(kind: str, runtime: str, namespace: str, spec: Mapping[str, Any]) -> RevisionDraft:
     """The revision of a merged spec, for a service of `namespace` that declares `kind` ("" counts as cluster kind)."""
     declared = RuntimeKind.NAMESPACED if kind == SERVING_RUNTIME else RuntimeKind.CLUSTER
-    plain = dict(spec)
-    full = runtime_hash(plain)
+    canonical = canonical_runtime(dict(spec))
+    full = hashlib.sha256(canonical).hexdigest()
     return RevisionDraft(
         name=runtime_revision(declared.value, runtime, namespace, short_hash(full)),
         kind=declared,
         runtime=runtime,
         namespace=namespace,
         full_hash=full,
-        canonical=canonical_runtime(plain),
+        canonical=canonical,
     )
 
 
@@ -145,6 +153,6 @@ def reusable(draft: RevisionDraft, stored: Iterable[StoredRevision]) -> StoredRe
 def holds(revision: StoredRevision, draft: RevisionDraft) -> bool:
     """Whether a stored revision is the draft's content, by full hash."""
     try:
-        return runtime_hash(revision.spec()) == draft.full_hash
+        return revision.full_hash == draft.full_hash
     except RevisionDecodeError:
         return False

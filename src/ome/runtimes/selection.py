@@ -169,7 +169,7 @@ def check_named(resolved: ResolvedRuntime, model: ModelFacts, service: ServiceFa
         check_model(model)
     except InvalidModelError as error:
         raise NamedRuntimeError(str(error)) from error
-    exclusion, _ = _first_failure(resolved.spec, model, Requirements.of(service))
+    exclusion, _ = _first_failure(resolved.merged, model, Requirements.of(service))
     if exclusion is None:
         return None
     about = "" if exclusion.check < Check.FORMAT else _format_name(model)
