@@ -97,16 +97,6 @@ def choose_accelerator(
     return AcceleratorFacts(name=chosen.name, spec=chosen.spec, reason=f"chosen by policy {policy}")
 
 
-def used_classes(service: ServiceFacts, runtime_spec: Mapping[str, Any]) -> frozenset[str]:
-    """Every class whose edit may change the service's pods: those it names and those its runtime lists."""
-    listed = _part(runtime_spec, "acceleratorRequirements").get("acceleratorClasses") or []
-    if not listed:
-        return frozenset()
-    selectors = [service.accelerator_selector]
-    selectors.extend(_part(spec, "acceleratorOverride") for spec in service.components.values())
-    return frozenset([*listed, *(name for selector in selectors if (name := selector.get("acceleratorClass")))])
-
-
 def node_matches(spec: Mapping[str, Any], labels: Mapping[str, str], capacity: Mapping[str, str]) -> bool:
     """All selector labels equal and every listed resource present above zero; a class with neither matches every
     node."""
