@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -191,8 +192,14 @@ class Supervisor:
         with contextlib.suppress(ProcessLookupError):
             os.kill(sandbox.holder, signal.SIGKILL)
         os.close(sandbox.pidfd)
+        from pyroute2.netlink.exceptions import NetlinkError
+
         for index in await self.network.link_lookup(ifname=sandbox.link):
-            await self.network.link("del", index=index)
+            try:
+                await self.network.link("del", index=index)
+            except NetlinkError as error:
+                if error.code != errno.ENODEV:  # the kernel removes it too, with the pod's network
+                    raise
 
     async def do_start(self, order: Mapping[str, Any]) -> int:
         """Start a container's process; its output goes to the log file of the order."""

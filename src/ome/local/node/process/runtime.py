@@ -1,0 +1,263 @@
+"""The container runtime of process pods: what the kubelet asks for becomes processes, volumes, probes and logs.
+
+Handles images under `local/`. A change that comes from the process itself (it ended, a probe's verdict turned) is told
+to the kubelet through `on_change`. Also the source of logs, exec and port-forward for the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ome.local.node.process.backend import Backend, Launch, Stream
+from ome.local.node.process.environment import command_of, environment_of
+from ome.local.node.process.materials import Materials
+from ome.local.node.process.probes import Prober, Watchman, exit_code
+from ome.local.node.process.rootfs import Mount
+from ome.local.node.process.volumes import Volumes
+from ome.local.node.runtime import Exit, Observation
+from ome.local.objects import Object
+
+PREFIX = "local/"
+ContainerKey = tuple[str, str]  # (pod uid, container name)
+
+
+@dataclass
+class Container:
+    """One run of one container."""
+
+    pod: Object
+    spec: Mapping[str, Any]
+    container_id: str
+    started_at: datetime
+    environment: Mapping[str, str]
+    log: Path
+    watchman: Watchman | None = None
+    watching: asyncio.Task[None] | None = None
+    stopping: asyncio.Task[None] | None = None
+    exit: Exit | None = None
+    killed_for: str = ""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class ProcessRuntime:
+    """Fulfils `ome.local.node.runtime.ContainerRuntime` with real processes."""
+
+    def __init__(self, backend: Backend, volumes: Volumes, materials: Materials) -> None:
+        self.on_change: Callable[[tuple[str, str]], None] = lambda _pod: None  # (namespace, name)
+        self.on_probe_failure: Callable[[Object, str, str], None] = lambda _pod, _container, _text: None
+        self._backend = backend
+        self._volumes = volumes
+        self._materials = materials
+        self._containers: dict[ContainerKey, Container] = {}
+        self._prepared: set[str] = set()
+        backend.on_exit = self._exited
+
+    # -- what the kubelet asks ---------------------------------------------------------------------------------------
+
+    def handles(self, image: str) -> bool:
+        return image.startswith(PREFIX)
+
+    async def start(self, pod: Object, container: Mapping[str, Any], attempt: int, now: datetime) -> None:
+        name = str(container["name"])
+        pod_ip = self._materials.pod_ip(pod)
+        if pod.uid not in self._prepared:
+            await self._backend.prepare(pod.uid, pod_ip, str(pod.spec.get("hostname") or pod.name)[:63])
+            self._prepared.add(pod.uid)
+        material = await self._materials.gather(pod, container, self._backend.address(pod_ip))
+        environment = environment_of(pod, container, material.sources)
+        mounts = self._volumes.mounts(pod, container, material.volumes)
+        folder = self._volumes.folder(pod.uid)
+        if self._backend.isolated:
+            mounts.append(Mount(str(self._materials.hosts_file(pod, folder)), "/etc/hosts"))
+        log = self._log(pod.uid, name, attempt)
+        run = Container(pod, container, f"process://{uuid.uuid4().hex}", now, environment, log)
+        self._containers[pod.uid, name] = run
+        try:
+            await self._backend.start(
+                Launch(
+                    uid=pod.uid,
+                    container=name,
+                    argv=command_of(container, environment),
+                    environment=environment,
+                    log=log,
+                    mounts=mounts,
+                    working_folder=str(container.get("workingDir") or ""),
+                )
+            )
+        except OSError:
+            self._containers.pop((pod.uid, name), None)
+            raise
+        self._watch(run)
+
+    def _log(self, uid: str, container: str, attempt: int) -> Path:
+        return self._volumes.folder(uid) / "logs" / container / f"{attempt}.log"
+
+    def _watch(self, run: Container) -> None:
+        async def dial(port: int) -> Stream:
+            return await self._backend.connect(self._materials.pod_ip(run.pod), port)
+
+        async def command(argv: list[str]) -> int:
+            return await self._command(run, argv)
+
+        async def kill(reason: str) -> None:
+            run.killed_for = reason
+            await self._end(run, float(run.pod.spec.get("terminationGracePeriodSeconds") or 30))
+
+        def failing(kind: str, message: str) -> None:
+            self.on_probe_failure(run.pod, str(run.spec["name"]), f"{kind} probe failed: {message}")
+
+        prober = Prober(run.spec, dial, command)
+        run.watchman = Watchman(run.spec, prober, lambda: self.on_change(run.pod.key), kill, failing)
+        run.watching = asyncio.create_task(self._started(run))
+
+    async def _started(self, run: Container) -> None:
+        hook = ((run.spec.get("lifecycle") or {}).get("postStart")) or {}
+        if hook:
+            await self._hook(run, hook)
+        assert run.watchman is not None
+        await run.watchman.run()
+
+    async def stop(self, pod: Object, container: Mapping[str, Any], grace: float, now: datetime) -> None:
+        run = self._containers.get((pod.uid, str(container["name"])))
+        if run is None or run.exit is not None or run.stopping is not None:
+            return
+        run.stopping = asyncio.create_task(self._end(run, grace))
+
+    async def _end(self, run: Container, grace: float) -> None:
+        """preStop, SIGTERM, grace, SIGKILL; the hook's time is part of the grace."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace
+        hook = ((run.spec.get("lifecycle") or {}).get("preStop")) or {}
+        if hook:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, grace)):
+                    await self._hook(run, hook)
+        key = f"{run.pod.uid}/{run.spec['name']}"
+        await self._backend.signal(key, signal.SIGTERM)
+        with contextlib.suppress(TimeoutError):
+            # Two seconds at least, as the kubelet grants after a hook that used up the grace.
+            async with asyncio.timeout(max(2.0 if hook else 0.0, deadline - loop.time())):
+                await run.ended.wait()
+        if run.exit is None:
+            await self._backend.signal(key, signal.SIGKILL)
+
+    async def _hook(self, run: Container, hook: Mapping[str, Any]) -> None:
+        try:
+            if hook.get("sleep"):
+                await asyncio.sleep(float(hook["sleep"].get("seconds") or 0))
+            elif hook.get("exec"):
+                await self._command(run, [str(part) for part in hook["exec"].get("command") or ()])
+            elif hook.get("httpGet") or hook.get("tcpSocket"):
+
+                async def dial(port: int) -> Stream:
+                    return await self._backend.connect(self._materials.pod_ip(run.pod), port)
+
+                async def nothing(_argv: list[str]) -> int:
+                    return 0
+
+                await Prober(run.spec, dial, nothing)._look(hook)
+        except OSError as error:
+            self.on_probe_failure(run.pod, str(run.spec["name"]), f"lifecycle hook failed: {error}")
+
+    async def _command(self, run: Container, argv: Sequence[str]) -> int:
+        key = f"{run.pod.uid}/{run.spec['name']}"
+        command = await self._backend.command(key, argv, run.environment, str(run.spec.get("workingDir") or ""))
+        try:
+            return await exit_code(command.reader)
+        finally:
+            command.writer.close()
+
+    async def forget(self, uid: str) -> None:
+        if uid not in self._prepared and not any(key[0] == uid for key in self._containers):
+            return
+        await self._backend.destroy(uid)
+        for key in [key for key in self._containers if key[0] == uid]:
+            run = self._containers.pop(key)
+            for task in (run.watching, run.stopping):
+                if task is not None:
+                    task.cancel()
+        self._prepared.discard(uid)
+        self._volumes.remove(uid)
+
+    def adopt(self, pod: Object) -> None:
+        """Processes end with the process that started them: there is nothing to take over."""
+
+    def observe(self, uid: str, container: str, now: datetime) -> Observation | None:
+        run = self._containers.get((uid, container))
+        if run is None:
+            return None
+        watchman = run.watchman
+        alive = run.exit is None
+        return Observation(
+            image=str(run.spec.get("image") or ""),
+            container_id=run.container_id,
+            started_at=run.started_at,
+            started=alive and watchman is not None and watchman.started,
+            ready=alive and watchman is not None and watchman.ready and run.stopping is None,
+            exit=run.exit,
+        )
+
+    def _exited(self, key: str, code: int) -> None:
+        uid, _, name = key.partition("/")
+        run = self._containers.get((uid, name))
+        if run is None or run.exit is not None:
+            return
+        number = 128 - code if code < 0 else code
+        run.exit = Exit(
+            code=number,
+            reason="Completed" if number == 0 else "Error",
+            started_at=run.started_at,
+            finished_at=datetime.now(UTC).replace(microsecond=0),
+            container_id=run.container_id,
+            message=_last_words(run) if number else "",
+        )
+        run.ended.set()
+        if run.watching is not None:
+            run.watching.cancel()
+        self.on_change(run.pod.key)
+
+    # -- what the API server asks ------------------------------------------------------------------------------------
+
+    def log_of(self, uid: str, container: str, previous: bool) -> tuple[Path, asyncio.Event | None] | None:
+        """The log file of a container (or of its run before), and the event that it ended; None without one."""
+        folder = self._volumes.folder(uid) / "logs" / container
+        runs = sorted(folder.glob("*.log"), key=lambda path: int(path.stem)) if folder.is_dir() else []
+        wanted = runs[-2:-1] if previous else runs[-1:]
+        if not wanted:
+            return None
+        run = self._containers.get((uid, container))
+        return wanted[0], (run.ended if run is not None and not previous else None)
+
+    def running(self, uid: str, container: str) -> Container | None:
+        """The container, if it is running."""
+        run = self._containers.get((uid, container))
+        return run if run is not None and run.exit is None else None
+
+    async def command(self, uid: str, container: str, argv: Sequence[str]) -> Any:
+        """Start a command in a running container. Raises OSError."""
+        run = self.running(uid, container)
+        if run is None:
+            raise OSError(f"container {container} is not running")
+        return await self._backend.command(
+            f"{uid}/{container}", argv, run.environment, str(run.spec.get("workingDir") or "")
+        )
+
+    async def connect(self, pod_ip: str, port: int) -> Stream:
+        """A connection to a port of a process pod. Raises OSError."""
+        return await self._backend.connect(pod_ip, port)
+
+
+def _last_words(run: Container) -> str:
+    """The end of the log, for a container that asks for it (terminationMessagePolicy FallbackToLogsOnError)."""
+    if run.spec.get("terminationMessagePolicy") != "FallbackToLogsOnError" or not run.log.exists():
+        return ""
+    rows = run.log.read_bytes().splitlines()[-80:]
+    return b"\n".join(row.partition(b" ")[2] for row in rows).decode("utf-8", "replace")[-2048:]
