@@ -172,6 +172,7 @@ class OperatorConfig(msgspec.Struct, frozen=True, kw_only=True):
     ome_agent: dict[str, Any] = {}
     model_init: dict[str, Any] = {}
     serving_sidecar: dict[str, Any] = {}
+    fine_tuned_adapter: dict[str, Any] = {}
     autoscaler_policy: dict[str, Any] = {}
     multicluster: dict[str, Any] = {}
 
@@ -202,6 +203,7 @@ def parse_config(data: Mapping[str, str], *, starting: bool = False) -> Operator
         ome_agent=_object(data, "omeAgent"),
         model_init=_object(data, "modelInit"),
         serving_sidecar=_object(data, "servingSidecar"),
+        fine_tuned_adapter=_object(data, "fineTunedAdapter"),
         autoscaler_policy=_object(data, "autoscalerPolicy"),
         multicluster=_object(data, "multicluster"),
     )

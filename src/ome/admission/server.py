@@ -1,0 +1,219 @@
+"""The webhook server: one HTTPS listener, one path a webhook (`spec/install-and-operate.md` section 3).
+
+Decodes reviews, finds the check, answers. The checks are pure and know nothing of HTTP. Started by `ome.manager` in
+every replica, leader or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from ome.admission.certificates import Keeper, MountedCertificate, SharedCertificate, keep, server_context
+from ome.admission.models import validate_model
+from ome.admission.pods import mutate_pod
+from ome.admission.pods.mutator import named_weight
+from ome.admission.policies import validate_benchmark, validate_policy
+from ome.admission.replicas import ReplicaProposal, validate_replica
+from ome.admission.review import ALLOWED, Request, Verdict, decode, deny, encode
+from ome.admission.revisions import validate_revision
+from ome.admission.runtimes import default_runtime, validate_runtime
+from ome.admission.services.proposal import Features
+from ome.admission.services.validator import validate_service
+from ome.admission.world import Sources, judge
+from ome.kube.controller import Environment
+from ome.kube.errors import KubeError
+from ome.kube.resources import FINE_TUNED_WEIGHTS
+from ome.runtimes.reading import RuntimeKind
+
+log = logging.getLogger("ome.admission")
+
+BODY_LIMIT: Final = 16 * 1024 * 1024
+"""Bytes. An object is at most 3 MiB for the API server; an update carries two."""
+
+Answer = Callable[[str, int], None]
+Handler = Callable[[Request], Awaitable[Verdict]]
+Json = dict[str, Any]
+
+
+class Webhooks:
+    """The checks by path, bound to what they look up. Build it before the environment's caches run."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._sources = Sources.of(environment)
+        self._features = Features(
+            autoscaler_policy="autoscalerpolicies.ome.io" in environment.served,
+            rollout_policy="rolloutpolicies.ome.io" in environment.served,
+        )
+
+    def handlers(self) -> dict[str, Handler]:
+        """Path -> check."""
+        namespaced, cluster = RuntimeKind.NAMESPACED, RuntimeKind.CLUSTER
+        return {
+            "/mutate-ome-io-v1beta1-inferenceservice": self._unchanged,
+            "/mutate-ome-io-v1beta1-servingruntime": self._runtime_preset,
+            "/mutate-ome-io-v1beta1-clusterservingruntime": self._runtime_preset,
+            "/mutate-pods": self._pod,
+            "/validate-ome-io-v1beta1-inferenceservice": self._service,
+            "/validate-ome-io-v1beta1-servingruntime": partial(self._runtime, namespaced),
+            "/validate-ome-io-v1beta1-clusterservingruntime": partial(self._runtime, cluster),
+            "/validate-ome-io-v1beta1-basemodel": partial(self._model, False),
+            "/validate-ome-io-v1beta1-clusterbasemodel": partial(self._model, True),
+            "/validate-ome-io-v1beta1-inferencereplica": self._replica,
+            "/validate-ome-io-v1beta1-benchmarkjob": self._benchmark,
+            "/validate-ome-io-v1beta1-rolloutpolicy": partial(self._policy, "RolloutPolicy"),
+            "/validate-ome-io-v1beta1-autoscalerpolicy": partial(self._policy, "AutoscalerPolicy"),
+            "/validate-apps-v1-controllerrevision": self._revision,
+        }
+
+    async def _unchanged(self, request: Request) -> Verdict:
+        """Defaults are the schema's alone: nothing is written back (`spec/inference-service.md` section 2)."""
+        return ALLOWED
+
+    async def _service(self, request: Request) -> Verdict:
+        new = _placed(request)
+        return await judge(
+            lambda world: validate_service(new, request.old_object, world, self._features), self._sources
+        )
+
+    async def _runtime(self, kind: RuntimeKind, request: Request) -> Verdict:
+        new = _placed(request)
+        return await judge(lambda world: validate_runtime(new, kind, world), self._sources)
+
+    async def _runtime_preset(self, request: Request) -> Verdict:
+        return default_runtime(_placed(request))
+
+    async def _model(self, cluster: bool, request: Request) -> Verdict:
+        return validate_model(_placed(request), cluster=cluster)
+
+    async def _replica(self, request: Request) -> Verdict:
+        new, manager = _placed(request), self._environment.username
+        return await judge(
+            lambda world: validate_replica(ReplicaProposal(new, request.old_object, request.username, manager, world)),
+            self._sources,
+        )
+
+    async def _revision(self, request: Request) -> Verdict:
+        return validate_revision(_placed(request), request.old_object or {})
+
+    async def _benchmark(self, request: Request) -> Verdict:
+        return validate_benchmark(_placed(request))
+
+    async def _policy(self, kind: str, request: Request) -> Verdict:
+        new = None if request.object is None else _placed(request)
+        return await judge(lambda world: validate_policy(kind, new, request.old_object, world), self._sources)
+
+    async def _pod(self, request: Request) -> Verdict:
+        pod = _placed(request)
+        name = named_weight(pod)
+        weight = await self._environment.client.find(FINE_TUNED_WEIGHTS, name, into=dict) if name else None
+        return mutate_pod(pod, await self._environment.config(), weight)
+
+
+def _placed(request: Request) -> Json:
+    """The object with the namespace it will have: at a create the request alone may know it."""
+    obj = request.object or {}
+    metadata = obj.get("metadata") or {}
+    if not request.namespace or metadata.get("namespace"):
+        return obj
+    return {**obj, "metadata": {**metadata, "namespace": request.namespace}}
+
+
+def build_app(environment: Environment, on_answer: Answer | None = None) -> web.Application:
+    """The application. `on_answer(path, HTTP code)` is told of every answer."""
+    app = web.Application(client_max_size=BODY_LIMIT)
+    counted = on_answer or (lambda path, code: None)
+    for path, handler in Webhooks(environment).handlers().items():
+        app.router.add_post(path, partial(_respond, path, handler, counted))
+    return app
+
+
+async def _respond(path: str, handler: Handler, on_answer: Answer, http: web.Request) -> web.Response:
+    try:
+        request = decode(await http.read())
+    except msgspec.DecodeError as error:
+        on_answer(path, 400)
+        return web.Response(status=400, text=f"no AdmissionReview: {error}\n")
+    verdict = await _verdict(path, handler, request)
+    on_answer(path, 200)
+    return web.Response(body=encode(request, verdict), content_type="application/json")
+
+
+async def _verdict(path: str, handler: Handler, request: Request) -> Verdict:
+    """A check that cannot be made denies, and says why: letting through what nobody looked at would be worse."""
+    try:
+        verdict = await handler(request)
+    except msgspec.ValidationError as error:
+        return deny(f"the object cannot be read: {error}")
+    except KubeError as error:
+        log.error("a check could not be made", extra={"webhook": path, "error": str(error)})
+        return deny(f"the check could not be made, try again: {error}")
+    if not verdict.allowed:
+        log.debug("denied", extra={"webhook": path, "namespace": request.namespace, "object": request.name})
+    return verdict
+
+
+class WebhookServer:
+    """The listener with its certificate. Made before the caches run, started after their first lists are in."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        *,
+        host: str | None = None,
+        port: int = 9443,
+        certificate_dir: str = "",
+        on_answer: Answer | None = None,
+    ) -> None:
+        """A `certificate_dir` that holds `tls.crt` and `tls.key` is used; otherwise the shared Secret is kept."""
+        self._app = build_app(environment, on_answer)
+        self._host = host
+        self._port = port
+        self._context = server_context()
+        directory = Path(certificate_dir) if certificate_dir else None
+        self._keeper: Keeper
+        if directory is not None and MountedCertificate.present(directory):
+            self._keeper = MountedCertificate(directory, self._context)
+        else:
+            self._keeper = SharedCertificate(
+                environment.client, environment.clock, environment.namespace, self._context
+            )
+        self._runner: web.AppRunner | None = None
+        self._keeping: asyncio.Task[None] | None = None
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        return self._context
+
+    @property
+    def port(self) -> int:
+        """The port in use; the one asked for until the server listens."""
+        addresses = self._runner.addresses if self._runner is not None else []
+        return int(addresses[0][1]) if addresses else self._port
+
+    async def start(self) -> None:
+        """Have a certificate and be trusted, then listen. Raises `KubeError`, `OSError`, `ssl.SSLError`."""
+        await self._keeper.ensure()
+        self._runner = web.AppRunner(self._app, access_log=None)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self._port, ssl_context=self._context).start()
+        self._keeping = asyncio.create_task(keep(self._keeper), name="webhook certificate")
+
+    async def stop(self) -> None:
+        """Finish what is being answered, then close."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._keeping
+        if self._runner is not None:
+            await self._runner.cleanup()
