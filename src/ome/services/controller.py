@@ -146,7 +146,9 @@ class InferenceServiceController:
         new = memory.cause != cause.message and not _stored(snapshot.service, blocked)
         memory.cause = cause.message
         if new:
-            log.warning(cause.log or cause.message, extra={"namespace": key[0], "name": key[1], "cause": cause.message})
+            log.warning(
+                cause.log or cause.message, extra={"namespace": key[0], "service": key[1], "cause": cause.message}
+            )
         models = self._resolver.models(snapshot)
         report = Overlays() if isinstance(models, Blocked) else models.report
         # A failure that is retried is repeated in its one Event; one that waits for a change is told once.
@@ -213,7 +215,7 @@ class InferenceServiceController:
             failure = error
             log.warning(
                 "Failed to reconcile component",
-                extra={"namespace": service.metadata.namespace, "name": service.metadata.name, "error": str(error)},
+                extra={"namespace": service.metadata.namespace, "service": service.metadata.name, "error": str(error)},
             )
         status = plan.status
         if failure is not None:
