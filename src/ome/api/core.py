@@ -289,6 +289,7 @@ class EndpointSlice(Model, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     address_type: str = ""
     endpoints: tuple[Endpoint, ...] = ()
+    ports: tuple[dict[str, Any], ...] = ()
 
 
 # -- coordination ----------------------------------------------------------------------------------------------------

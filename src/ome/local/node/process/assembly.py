@@ -1,0 +1,95 @@
+"""Puts the process runtime together: isolated pods where the kernel allows it, else plain ones, and says which."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ome.api.core import EndpointSlice, Service
+from ome.kube.cache import Caches
+from ome.kube.client import Client
+from ome.kube.resources import ENDPOINT_SLICES, SERVICES
+from ome.local.node.process.backend import Backend
+from ome.local.node.process.forwarding import BY_SERVICE, Forwarder, service_of
+from ome.local.node.process.isolated import IsolatedBackend
+from ome.local.node.process.materials import Materials
+from ome.local.node.process.plain import PlainBackend
+from ome.local.node.process.runtime import ProcessRuntime
+from ome.local.node.process.volumes import Volumes
+
+PLAIN_VARIABLE = "OME_LOCAL_PLAIN_PODS"  # set: do without isolation, as on a kernel that forbids it
+SOCKET_PATH_LIMIT = 80
+
+log = logging.getLogger("ome.local.node")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPods:
+    """What the node stand-in plugs in: the runtime, and the forwarder to run beside it."""
+
+    runtime: ProcessRuntime
+    forwarder: Forwarder
+
+
+@asynccontextmanager
+async def process_pods(
+    client: Client,
+    caches: Caches,
+    data: Path,
+    *,
+    address_of: Callable[[str], str],
+    is_process_pod: Callable[[str], bool],
+    api_server: tuple[str, int] | None,
+    domain: str = "cluster.local",
+) -> AsyncIterator[ProcessPods]:
+    """The process runtime of one node stand-in, its processes ended with the block.
+
+    `data` is the data folder; `address_of` gives a pod's address by uid; `is_process_pod` tells whether an address
+    belongs to a process pod; `api_server` is what pods reach as `kubernetes.default`.
+    """
+    services = caches.of(SERVICES, Service)
+    slices = caches.of(ENDPOINT_SLICES, EndpointSlice, indexes={BY_SERVICE: service_of})
+    backend = await open_backend(data, api_server)
+    materials = Materials(client, services, address_of, data, domain)
+    runtime = ProcessRuntime(backend, Volumes(data), materials)
+    forwarder = Forwarder(
+        backend,
+        materials,
+        services,
+        slices,
+        is_process_pod,
+        data / "urls.json",
+        api_server is not None,
+    )
+    try:
+        yield ProcessPods(runtime, forwarder)
+    finally:
+        await backend.close()
+
+
+async def open_backend(data: Path, api_server: tuple[str, int] | None) -> Backend:
+    """The isolated backend, or the plain one with the reason in the log."""
+    if os.environ.get(PLAIN_VARIABLE):
+        return PlainBackend()
+    backend = IsolatedBackend(await asyncio.to_thread(_socket_folder, data))
+    try:
+        await backend.open(api_server)
+    except OSError as error:
+        log.info("pods run without isolation: %s", error.strerror or error)
+        return PlainBackend()
+    return backend
+
+
+def _socket_folder(data: Path) -> Path:
+    """A folder whose sockets' paths are short enough for the kernel."""
+    folder = data / "run"
+    if len(str(folder)) <= SOCKET_PATH_LIMIT:
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+    return Path(tempfile.mkdtemp(prefix="ome-"))

@@ -1,0 +1,155 @@
+"""Logs, exec, attach and port-forward of process pods, as the API server asks for them.
+
+Exec speaks `v5.channel.k8s.io` (a byte of channel before each message: 0 in, 1 out, 2 error, 3 the end as a Status, 255
+closes a channel). Simulated pods have no output and nothing to run: they say so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from ome.local.apiserver.errors import Problem
+from ome.local.apiserver.http import ExecOptions, LogOptions, Upgrade, WebSocket
+from ome.local.node.process.backend import Stream
+from ome.local.node.process.framing import read_frame, write_frame
+from ome.local.node.process.logs import read_log
+from ome.local.node.process.runtime import ProcessRuntime
+from ome.local.node.process.spdy import PortForward
+
+EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+PORT_FORWARD_PROTOCOLS = ("SPDY/3.1+portforward.k8s.io",)
+CLOSE_CHANNEL = 255
+
+
+class PodStreams:
+    """Implements the API server's LogSource and ExecSource over a process runtime."""
+
+    def __init__(self, runtime: ProcessRuntime) -> None:
+        self._runtime = runtime
+
+    async def logs(self, pod: dict[str, Any], options: LogOptions) -> AsyncIterator[bytes]:
+        """The log of one container. Raises Problem 400 when it has none."""
+        meta = pod["metadata"]
+        found = self._runtime.log_of(meta["uid"], options.container, options.previous)
+        if found is None:
+            if not self._runtime.handles(_image(pod, options.container)):
+                yield b""
+                return
+            what = "previous terminated container" if options.previous else "container"
+            message = f'{what} "{options.container}" in pod "{meta["name"]}" is waiting to start: no log yet'
+            raise Problem(400, "BadRequest", message)
+        path, ended = found
+        async for chunk in read_log(
+            path,
+            follow=options.follow,
+            alive=ended if ended is not None else _always(),
+            timestamps=options.timestamps,
+            tail_lines=options.tail_lines,
+            since=datetime.fromisoformat(options.since_time) if options.since_time else None,
+            since_seconds=options.since_seconds,
+            limit_bytes=options.limit_bytes,
+        ):
+            yield chunk
+
+    def exec(self, pod: dict[str, Any], options: ExecOptions) -> Upgrade:
+        """A command in a container. Raises Problem when there is nothing to run it in."""
+        uid, image = pod["metadata"]["uid"], _image(pod, options.container)
+        if not self._runtime.handles(image):
+            message = f"container {options.container} is simulated (image {image}): there is no process to run in"
+            raise Problem(400, "BadRequest", message)
+        if self._runtime.running(uid, options.container) is None:
+            raise Problem(400, "BadRequest", f"container not found ({options.container!r} is not running)")
+        if options.attach:
+            raise Problem(400, "BadRequest", "attach is not supported by process pods; use logs -f")
+
+        async def run(socket: WebSocket) -> None:
+            await _run_command(self._runtime, uid, options, socket)
+
+        return Upgrade(EXEC_PROTOCOLS, run)
+
+    def port_forward(self, pod: dict[str, Any], ports: Sequence[int]) -> Upgrade:
+        """Connections to the pod's ports, tunnelled as SPDY streams."""
+        address = str((pod.get("status") or {}).get("podIP") or "")
+        containers = (pod.get("spec") or {}).get("containers") or ()
+        if not any(self._runtime.handles(str(c.get("image") or "")) for c in containers):
+            raise Problem(400, "BadRequest", "the pod is simulated: nothing listens on its ports")
+
+        async def dial(port: int) -> Stream:
+            return await self._runtime.connect(address, port)
+
+        async def run(socket: WebSocket) -> None:
+            await PortForward(socket, dial).run()
+
+        return Upgrade(PORT_FORWARD_PROTOCOLS, run)
+
+
+def _image(pod: dict[str, Any], container: str) -> str:
+    spec = pod.get("spec") or {}
+    for found in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        if found.get("name") == container:
+            return str(found.get("image") or "")
+    return ""
+
+
+def _always() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
+async def _run_command(runtime: ProcessRuntime, uid: str, options: ExecOptions, socket: WebSocket) -> None:
+    try:
+        command = await runtime.command(uid, options.container, options.command)
+    except OSError as error:
+        await socket.send(b"\x03" + _status(-1, str(error)))
+        return
+
+    async def feed() -> None:
+        while message := await socket.receive():
+            if message[0] == CLOSE_CHANNEL:
+                break
+            if message[0] == 0 and len(message) > 1:
+                await write_frame(command.writer, 0, message[1:])
+        await write_frame(command.writer, 0, b"")
+
+    feeding = asyncio.create_task(feed() if options.stdin else _close_input(command.writer))
+    code, text = -1, "the command ended without an exit code"
+    try:
+        while frame := await read_frame(command.reader):
+            channel, data = frame
+            if channel == 3:
+                number, _, rest = data.decode().partition(" ")
+                code, text = int(number), rest
+                break
+            await socket.send(bytes([channel]) + data)
+    finally:
+        feeding.cancel()
+        command.writer.close()
+    await socket.send(b"\x03" + _status(code, text))
+
+
+async def _close_input(writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        await write_frame(writer, 0, b"")
+
+
+def _status(code: int, text: str) -> bytes:
+    """The end of a command as kubectl reads it."""
+    if code == 0:
+        return json.dumps({"metadata": {}, "status": "Success"}).encode()
+    if code < 0:
+        return json.dumps({"metadata": {}, "status": "Failure", "reason": "InternalError", "message": text}).encode()
+    return json.dumps(
+        {
+            "metadata": {},
+            "status": "Failure",
+            "reason": "NonZeroExitCode",
+            "message": f"command terminated with non-zero exit code: exit status {code}",
+            "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+        }
+    ).encode()
