@@ -38,7 +38,7 @@ def service_of(slice_: EndpointSlice) -> tuple[str, ...]:
 
 def ready_endpoints(slices: Iterable[EndpointSlice], port_name: str) -> list[Endpoint]:
     """The addresses and ports behind a Service's port, in a stable order. Pure."""
-    found = set()
+    found: set[Endpoint] = set()
     for slice_ in slices:
         ports = [port for port in slice_.ports if (port.get("name") or "") == port_name]
         for endpoint in slice_.endpoints:

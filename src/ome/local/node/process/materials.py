@@ -35,13 +35,13 @@ class Materials:
     """Gathers for one node stand-in."""
 
     def __init__(
-        self, client: Client, services: Cache[Service], address_of: Callable[[str], str], nodes: Path, domain: str
+        self, client: Client, services: Cache[Service], address_of: Callable[[str], str], data: Path, domain: str
     ) -> None:
-        """`address_of` gives a pod's address by its uid; `nodes` is the folder of the nodes' file systems."""
+        """`address_of` gives a pod's address by its uid; `data` is the data folder."""
         self._client = client
         self._services = services
         self._address_of = address_of
-        self._nodes = nodes
+        self._data = data
         self._domain = domain
         self._hosts: dict[Path, Object] = {}
 
@@ -97,7 +97,7 @@ class Materials:
         volume: dict[str, Any] | None = await self._client.find(PERSISTENT_VOLUMES, bound)
         path = (((volume or {}).get("spec") or {}).get("hostPath") or {}).get("path")
         # Claims are shared by all nodes: their folders lie beside those of the nodes.
-        return node_path(self._nodes, "shared", str(path)) if path else None
+        return node_path(self._data, "shared", str(path)) if path else None
 
     def _service_environment(self, pod: Object) -> dict[str, str]:
         found = []

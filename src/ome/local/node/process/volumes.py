@@ -2,7 +2,7 @@
 
 emptyDir, configMap, secret, downwardAPI, projected (with the ServiceAccount's token), hostPath and persistent volume
 claims. A simulated node's file system lies in the data folder: hostPath `/x` is `<data>/nodes/<node>/x`, so that a pod
-never touches the laptop's own files.
+never touches the laptop's own files; a path that is in the data folder already stands for itself.
 """
 
 from __future__ import annotations
@@ -47,18 +47,20 @@ def decoded(obj: Mapping[str, Any]) -> dict[str, bytes]:
     return found
 
 
-def node_path(nodes: Path, node: str, path: str) -> Path:
-    """Where a path of a simulated node's file system lies on this machine. Raises OSError for one that climbs out."""
-    inside = os.path.normpath("/" + path).lstrip("/")
-    return nodes / node / inside
+def node_path(data: Path, node: str, path: str) -> Path:
+    """Where a path of a simulated node's file system lies on this machine; never outside the data folder."""
+    inside = os.path.normpath("/" + path.lstrip("/"))
+    if Path(inside).is_relative_to(data):
+        return Path(inside)
+    return data / "nodes" / node / inside.lstrip("/")
 
 
 class Volumes:
     """The volume folders of all pods, below `<data>/pods/<uid>/volumes`."""
 
-    def __init__(self, pods: Path, nodes: Path) -> None:
-        self._pods = pods
-        self._nodes = nodes
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._pods = data / "pods"
 
     def folder(self, uid: str) -> Path:
         """Everything of a pod on this machine."""
@@ -103,7 +105,7 @@ class Volumes:
         return folder, True
 
     def _host_path(self, pod: Object, source: Mapping[str, Any]) -> Path:
-        path = node_path(self._nodes, str(pod.spec.get("nodeName") or "node"), str(source.get("path") or "/"))
+        path = node_path(self._data, str(pod.spec.get("nodeName") or "node"), str(source.get("path") or "/"))
         kind = str(source.get("type") or "")
         if kind in ("", "DirectoryOrCreate") and not path.exists():
             path.mkdir(parents=True)
