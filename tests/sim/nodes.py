@@ -28,6 +28,8 @@ class Nodes:
         self.capacity = capacity
         self.pushed: set[str] = set()  # words of images that exist after all
         self.dead: set[str] = set()
+        self.silent: set[str] = set()  # pods whose kubelet never confirms their end
+        self.frozen: set[str] = set()  # uids of pods whose status the story writes itself
         self.crashed: dict[str, int] = {}  # pod uid -> exits of its main container
         for name in names:
             self.add(name)
@@ -61,9 +63,13 @@ class Nodes:
         meta = pod["metadata"]
         key = ("pods", meta["namespace"], meta["name"])
         gone_at = meta.get("deletionTimestamp")
+        if gone_at and meta["name"] in self.silent:
+            return
         if gone_at:
             if self.server.now() >= parse_timestamp(gone_at) or not pod["spec"].get("nodeName"):
                 self.server.remove(key)
+            return
+        if meta["uid"] in self.frozen:
             return
         new = copy.deepcopy(pod)
         node = pod["spec"].get("nodeName") or self._place()
