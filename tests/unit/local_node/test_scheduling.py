@@ -42,8 +42,9 @@ NOWHERE = {
     "too little of a resource": (
         asking(cpu="9", gpu="5"),
         [node("n1"), node("n2")],
-        "0/2 nodes are available: 2 Insufficient cpu, 2 Insufficient nvidia.com/gpu. preemption: 0/2 nodes are
-        available: " "2 No preemption victims found for incoming pod.",
+        "0/2 nodes are available: 2 Insufficient cpu, 2 Insufficient nvidia.com/gpu. preemption: "
+        "0/2 nodes are available: "
+        "2 No preemption victims found for incoming pod.",
     ),
     "a selector that nothing has": (
         asking().having(nodeSelector={"no": "such"}),
@@ -55,8 +56,8 @@ NOWHERE = {
         asking(gpu="5"),
         [node("n1"), tainted("n2"), node("n3").having(unschedulable=True)],
         "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {dedicated: team}, "
-        "1 node(s) were unschedulable. preemption: 0/3 nodes are available: 3 No preemption victims found for
-        incoming pod.",
+        "1 node(s) were unschedulable. preemption: 0/3 nodes are available: "
+        "3 No preemption victims found for incoming pod.",
     ),
     "a claim that does not exist": (
         asking().having(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]),
