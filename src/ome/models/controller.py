@@ -72,7 +72,7 @@ class _ModelController:
 
     def controller(self) -> Controller:
         return Controller(
-            f"{self._scope.resource.kind.lower()}-controller",
+            self._scope.resource.kind.lower(),
             self._reconcile,
             [
                 Watch(self._models, lambda change: [change.object.metadata.key]),

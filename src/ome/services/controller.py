@@ -47,7 +47,7 @@ from .world import Snapshot, World
 
 log = logging.getLogger("ome.services")
 
-NAME = "inferenceservice-controller"
+NAME = "inferenceservice"
 
 # Details of a status (counts, messages) are written at most this often; a condition that flips is written at once.
 _DETAIL_SECONDS = 1.0
@@ -90,7 +90,7 @@ class InferenceServiceController:
             self._reconcile,
             Watches(self._world, self._waiting).all(),
             clock=self._environment.clock,
-            workers=int(getattr(flags, "inference_service_workers", 0) or 4),
+            workers=int(getattr(flags, "inferenceservice_max_concurrent_reconciles", 1)),
             metrics=self._environment.metrics,
         )
 
