@@ -74,8 +74,8 @@ class NodeStandIn:
         self._own_caches = Caches(client, clock) if caches is None else None
         shared = caches or self._own_caches or Caches(client, clock)
         self._nodes = Nodes(client, shared, clock, count=nodes, gpus=gpus)
-        self._kubelet = Kubelet(client, shared, clock, [*runtimes, SimulatedRuntime()])
-        self._controllers = [self._nodes.controller(), self._kubelet.controller()]
+        self.kubelet = Kubelet(client, shared, clock, [*runtimes, SimulatedRuntime()])
+        self._controllers = [self._nodes.controller(), self.kubelet.controller()]
 
     @property
     def idle(self) -> bool:

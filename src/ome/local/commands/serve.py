@@ -38,6 +38,8 @@ from ome.local.commands.data import DataDir, held, write_private
 from ome.local.commands.installing import install_base
 from ome.local.commands.refusals import Refusal
 from ome.local.inprocess import InProcessTransport
+from ome.local.node.process.assembly import process_pods, report_to
+from ome.local.node.process.streams import PodStreams
 
 HOST: Final = "127.0.0.1"
 # The store keeps many long-lived objects: collecting more rarely costs nothing and stops less often.
@@ -85,10 +87,11 @@ async def _run(wanted: Wanted, ready: Callable[[dict[str, Any]], None]) -> None:
 class _Cluster:
     """The running parts."""
 
-    def __init__(self, wanted: Wanted, serving: Serving, bundle: str) -> None:
+    def __init__(self, wanted: Wanted, serving: Serving, bundle: str, streams: PodStreams) -> None:
         self.wanted = wanted
         self.serving = serving
         self.bundle = bundle
+        self.streams = streams
         self.started_at = SystemClock().now()
 
     @classmethod
@@ -96,11 +99,12 @@ class _Cluster:
         data = wanted.data
         files = await asyncio.to_thread(certificates.ensure, data.certificates, [HOST], certificates.utc_now())
         token = data.admin_token()
-        server = _api_server(wanted, token, files.bundle(), files.token_key.read_bytes())
+        streams = PodStreams()
+        server = _api_server(wanted, token, files.bundle(), files.token_key.read_bytes(), streams)
         await server.start()
         serving = await _listen(server, wanted.port, files)
         stack.push_async_callback(serving.close)
-        cluster = cls(wanted, serving, files.bundle())
+        cluster = cls(wanted, serving, files.bundle(), streams)
         write_kubeconfig(data.kubeconfig, cluster.address, files.bundle(), token)
         await cluster._populate(server, token, stack)
         return cluster
@@ -137,8 +141,27 @@ class _Cluster:
             volume_folder=str(self.wanted.data.volumes),
             node_grace=self.wanted.node_grace,
         )
-        nodes = NodeStandIn(node, clock, nodes=self.wanted.nodes, gpus=self.wanted.gpus, caches=caches)
-        for name, work in (("caches", caches.run()), ("workloads", workloads.run()), ("nodes", nodes.run())):
+        pods = await stack.enter_async_context(
+            process_pods(
+                node,
+                caches,
+                self.wanted.data.root,
+                address_of=lambda uid: nodes.kubelet.address_of(uid),
+                api_server=(HOST, self.serving.port),
+            )
+        )
+        nodes = NodeStandIn(
+            node, clock, nodes=self.wanted.nodes, gpus=self.wanted.gpus, caches=caches, runtimes=[pods.runtime]
+        )
+        report_to(nodes.kubelet, pods)
+        self.streams.attach(pods.runtime)
+        parts = {
+            "caches": caches.run(),
+            "workloads": workloads.run(),
+            "nodes": nodes.run(),
+            "forwarder": pods.forwarder.run(),
+        }
+        for name, work in parts.items():
             stack.push_async_callback(_cancel, _spawn(name, work))
         await install_base(client("ome-install"))
         if self.wanted.manager:
@@ -168,12 +191,14 @@ class _Cluster:
                 log.warning("the manager's token was not renewed: %s", error)
 
 
-def _api_server(wanted: Wanted, token: str, bundle: str, signing_key: bytes) -> ApiServer:
+def _api_server(wanted: Wanted, token: str, bundle: str, signing_key: bytes, streams: PodStreams) -> ApiServer:
     administrator = User("kubernetes-admin", groups=("kubeadm:cluster-admins", MASTERS))
     return ApiServer(
         tokens={token: administrator},
         address=f"{HOST}:{wanted.port}",
         certificate=bundle,
+        logs=streams,
+        execs=streams,
     )
 
 

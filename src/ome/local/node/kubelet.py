@@ -104,6 +104,16 @@ class Kubelet:
         if self._controller is not None:
             self._controller.queue.add(key)
 
+    def address_of(self, uid: str) -> str:
+        """The address of a pod that runs here, also before its status shows it."""
+        return self._addresses.of(uid)
+
+    async def report(self, pod: Object, container: str, reason: str, message: str) -> None:
+        """Record what a runtime saw of a container, as a Warning event of the pod's node."""
+        node = self._nodes.get("", pod.spec.get("nodeName") or "")
+        if node is not None:
+            await self._record(pod, node, Notice("Warning", reason, message, container))
+
     def _note_address(self, change: Change[Object]) -> None:
         address = change.object.status.get("podIP")
         if change.new is not None and address and not change.new.spec.get("hostNetwork"):
@@ -254,15 +264,16 @@ class Kubelet:
         """Record the events that the pass before did not already tell."""
         told = self._notices.get(pod.uid, frozenset())
         self._notices[pod.uid] = frozenset(notices)
+        for notice in notices:
+            if notice not in told:
+                await self._record(pod, node, notice)
+
+    async def _record(self, pod: Object, node: Object, notice: Notice) -> None:
         recorder = self._recorders.get(node.name)
         if recorder is None:
             recorder = self._recorders[node.name] = EventRecorder(self._client, "kubelet", self._clock, host=node.name)
-        for notice in notices:
-            if notice in told:
-                continue
-            path = f"{_field_of(pod, notice.container)}{{{notice.container}}}" if notice.container else ""
-            about = reference_to(pod, PODS, field_path=path)
-            await recorder.event(about, notice.type, notice.reason, notice.message)
+        path = f"{_field_of(pod, notice.container)}{{{notice.container}}}" if notice.container else ""
+        await recorder.event(reference_to(pod, PODS, field_path=path), notice.type, notice.reason, notice.message)
 
 
 def status_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:

@@ -15,6 +15,7 @@ from ome.api.core import EndpointSlice, Service
 from ome.kube.cache import Caches
 from ome.kube.client import Client
 from ome.kube.resources import ENDPOINT_SLICES, SERVICES
+from ome.local.node.kubelet import Kubelet
 from ome.local.node.process.backend import Backend
 from ome.local.node.process.forwarding import BY_SERVICE, Forwarder, service_of
 from ome.local.node.process.isolated import IsolatedBackend
@@ -22,6 +23,7 @@ from ome.local.node.process.materials import Materials
 from ome.local.node.process.plain import PlainBackend
 from ome.local.node.process.runtime import ProcessRuntime
 from ome.local.node.process.volumes import Volumes
+from ome.local.objects import Object
 
 PLAIN_VARIABLE = "OME_LOCAL_PLAIN_PODS"  # set: do without isolation, as on a kernel that forbids it
 SOCKET_PATH_LIMIT = 80
@@ -44,14 +46,13 @@ async def process_pods(
     data: Path,
     *,
     address_of: Callable[[str], str],
-    is_process_pod: Callable[[str], bool],
     api_server: tuple[str, int] | None,
     domain: str = "cluster.local",
 ) -> AsyncIterator[ProcessPods]:
     """The process runtime of one node stand-in, its processes ended with the block.
 
-    `data` is the data folder; `address_of` gives a pod's address by uid; `is_process_pod` tells whether an address
-    belongs to a process pod; `api_server` is what pods reach as `kubernetes.default`.
+    `data` is the data folder; `address_of` gives a pod's address by uid; `api_server` is what pods reach as
+    `kubernetes.default`.
     """
     services = caches.of(SERVICES, Service)
     slices = caches.of(ENDPOINT_SLICES, EndpointSlice, indexes={BY_SERVICE: service_of})
@@ -63,7 +64,7 @@ async def process_pods(
         materials,
         services,
         slices,
-        is_process_pod,
+        runtime.owns,
         data / "urls.json",
         api_server is not None,
     )
@@ -93,3 +94,16 @@ def _socket_folder(data: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
     return Path(tempfile.mkdtemp(prefix="ome-"))
+
+
+def report_to(kubelet: Kubelet, pods: ProcessPods) -> None:
+    """Let the kubelet know what processes do by themselves: their ends, turned probes, failed looks."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    def failed(pod: Object, container: str, text: str) -> None:
+        task = asyncio.get_running_loop().create_task(kubelet.report(pod, container, "Unhealthy", text))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    pods.runtime.on_change = kubelet.poke
+    pods.runtime.on_probe_failure = failed

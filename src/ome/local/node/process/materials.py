@@ -41,7 +41,7 @@ class Materials:
         self._client = client
         self._services = services
         self._address_of = address_of
-        self._data = data
+        self._folder = data
         self._domain = domain
         self._hosts: dict[Path, Object] = {}
 
@@ -97,7 +97,7 @@ class Materials:
         volume: dict[str, Any] | None = await self._client.find(PERSISTENT_VOLUMES, bound)
         path = (((volume or {}).get("spec") or {}).get("hostPath") or {}).get("path")
         # Claims are shared by all nodes: their folders lie beside those of the nodes.
-        return node_path(self._data, "shared", str(path)) if path else None
+        return node_path(self._folder, "shared", str(path)) if path else None
 
     def _service_environment(self, pod: Object) -> dict[str, str]:
         found = []

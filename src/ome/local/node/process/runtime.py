@@ -57,7 +57,7 @@ class ProcessRuntime:
         self._volumes = volumes
         self._materials = materials
         self._containers: dict[ContainerKey, Container] = {}
-        self._prepared: set[str] = set()
+        self._prepared: dict[str, str] = {}  # pod uid -> its address
         backend.on_exit = self._exited
 
     # -- what the kubelet asks ---------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ class ProcessRuntime:
         pod_ip = self._materials.pod_ip(pod)
         if pod.uid not in self._prepared:
             await self._backend.prepare(pod.uid, pod_ip, str(pod.spec.get("hostname") or pod.name)[:63])
-            self._prepared.add(pod.uid)
+            self._prepared[pod.uid] = pod_ip
         material = await self._materials.gather(pod, container, self._backend.address(pod_ip))
         environment = environment_of(pod, container, material.sources)
         mounts = self._volumes.mounts(pod, container, material.volumes)
@@ -184,7 +184,7 @@ class ProcessRuntime:
             for task in (run.watching, run.stopping):
                 if task is not None:
                     task.cancel()
-        self._prepared.discard(uid)
+        self._prepared.pop(uid, None)
         self._volumes.remove(uid)
 
     def adopt(self, pod: Object) -> None:
@@ -223,6 +223,10 @@ class ProcessRuntime:
         if run.watching is not None:
             run.watching.cancel()
         self.on_change(run.pod.key)
+
+    def owns(self, address: str) -> bool:
+        """Whether an address belongs to a process pod."""
+        return address in self._prepared.values()
 
     # -- what the API server asks ------------------------------------------------------------------------------------
 

@@ -27,10 +27,20 @@ CLOSE_CHANNEL = 255
 
 
 class PodStreams:
-    """Implements the API server's LogSource and ExecSource over a process runtime."""
+    """Implements the API server's LogSource and ExecSource over a process runtime, once there is one."""
 
-    def __init__(self, runtime: ProcessRuntime) -> None:
-        self._runtime = runtime
+    def __init__(self) -> None:
+        self._attached: ProcessRuntime | None = None
+
+    def attach(self, runtime: ProcessRuntime) -> None:
+        """The node stand-in has started: ask this runtime from now on."""
+        self._attached = runtime
+
+    @property
+    def _runtime(self) -> ProcessRuntime:
+        if self._attached is None:
+            raise Problem(503, "ServiceUnavailable", "the nodes are not running yet")
+        return self._attached
 
     async def logs(self, pod: dict[str, Any], options: LogOptions) -> AsyncIterator[bytes]:
         """The log of one container. Raises Problem 400 when it has none."""
