@@ -7,7 +7,7 @@ order of the calls, and how a failed call is reported. Called by the manager thr
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -370,8 +370,8 @@ def _stored(service: InferenceService, blocked: Blocked) -> bool:
 
 
 def _quota_resources(flags: Any) -> tuple[str, ...] | None:
-    found: Iterable[str] | None = getattr(flags, "accelerator_resources", None)
-    return tuple(found) if found else None
+    found: tuple[str, ...] = getattr(flags, "accelerators", ())
+    return found or None
 
 
 def build(environment: Environment) -> list[Controller]:
