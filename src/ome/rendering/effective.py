@@ -86,8 +86,8 @@ def lifecycle(
     merged = merge_object((runtime_config or {}).get("lifecycle") or {}, own, SERVICE)
     merged.pop("minReadySeconds", None)
     timeout = merged.get("instanceReadyTimeout")
-    if not timeout or _is_zero(str(own.get("instanceReadyTimeout") or "")) or _is_zero(str(timeout)):
-        # The service's `0s` means unset and hides the runtime's value.
+    if not timeout or _is_zero(str(timeout)):
+        # `0s` means unset: the service's has replaced, and so hidden, the runtime's value.
         merged["instanceReadyTimeout"] = defaults.instance_ready_timeout
     merged["restartPolicy"] = merged.get("restartPolicy") or (RECREATE_INSTANCE if multi_pod else NONE)
     merged["readyPolicy"] = merged.get("readyPolicy") or (ALL_POD_READY if multi_pod else NONE)
