@@ -102,7 +102,8 @@ def test_effective_json_has_selection_and_chain_and_no_spec(cluster: StubCluster
 
 
 def test_a_model_the_runtime_does_not_declare_is_an_issue(cluster: StubCluster, tool: Tool) -> None:
-    stage(cluster)
+    stage(cluster, service=pinned_service(spec={"runtime": {"autoSync": True}}, status={"pinnedRevisionName": None}))
+    assert "DeclaredCompatibilityMismatch" not in tool("runtime", "effective", LLAMA).out
     cluster.put(CLUSTER_BASE_MODELS, model(modelParameterSize="70B"))
     assert "DeclaredCompatibilityMismatch" in tool("runtime", "effective", LLAMA).out
 

@@ -74,6 +74,7 @@ def test_a_drifted_managed_pin() -> None:
         ["Live", "STATE", "Available"],
         ["Live", "RUNTIME", "SR/llama-demo/sglang-llama-3-2-3b"],
         ["Live", "HASH", "af9539ac"],
+        ["Live", "ENGINE", "RawDeployment (Default)"],
         ["Active", "STATE", "Available"],
         ["Active", "RUNTIME", "SR/llama-demo/sglang-llama-3-2-3b"],
         ["Active", "REVISION", REVISION_A],
@@ -366,8 +367,13 @@ def test_issues_tell_what_is_wrong() -> None:
     ]
 
 
-def test_a_report_that_contradicts_the_hashes_is_an_issue() -> None:
-    assert "ReportedDriftConflict" in [issue.code for issue in judge(DRIFTED, None, stored()).issues]
-    assert "ReportedDriftConflict" in [
-        issue.code for issue in judge(pin(), live(runtime_spec("0.85")), stored()).issues
-    ]
+@pytest.mark.parametrize(
+    ("of", "code"),
+    [
+        (pin(status={"conditions": [drifted(), drifted()]}), "ReportedDriftConflict"),
+        (pin(status={"pinnedRevisionName": None}), "ActiveRevisionUnreported"),
+        (pin(spec={"runtime": {"kind": "Runtime"}}), "InvalidDeclaredKind"),
+    ],
+)
+def test_more_issues(of: dict[str, Any], code: str) -> None:
+    assert code in [issue.code for issue in judge(of, None, stored()).issues]

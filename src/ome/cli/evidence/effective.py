@@ -74,6 +74,11 @@ class View(NamedTuple):
         return short_hash(self.full_hash)
 
     @property
+    def long_runtime(self) -> str:
+        """`ClusterServingRuntime/<name>` or `ServingRuntime/<ns>/<name>`."""
+        return "/".join(part for part in (self.kind, self.namespace, self.name) if part)
+
+    @property
     def available(self) -> bool:
         return self.state == AVAILABLE
 
@@ -218,7 +223,8 @@ def _active(evidence: RuntimeEvidence, mode: str, live: View, live_spec: Mapping
     service = evidence.service
     usable = live_spec if live.available else None
     if mode == "AutoSync":
-        return _Active("NotApplicable", live, usable)
+        usable_state = live.available or live.reason == "NotConfigured"
+        return _Active("NotApplicable" if usable_state else "Unavailable", live, usable)
     if mode == "InvalidPin":
         return _Active("InvalidIntent", View(UNAVAILABLE, "MalformedPayload"), None)
     desired, reported = (
@@ -246,17 +252,6 @@ def _revision_issues(evidence: RuntimeEvidence) -> list[Issue]:
     return found
 
 
-def _drift_conflicts(mode: str, drift: str, live_relation: str) -> bool:
-    """Whether OME's condition and the hashes read now contradict each other; a pin that follows live reports
-    nothing.
-    """
-    if mode != "ManagedPin":
-        return False
-    if drift == "ReportedTrue/RevisionMismatch":
-        return live_relation == "Equal"
-    return drift in ("NotReported", "ReportedFalse/Other") and live_relation == "Different"
-
-
 def effective(evidence: RuntimeEvidence) -> Effective:
     """The judgement of section 2.2 on what was read."""
     service = evidence.service
@@ -268,7 +263,7 @@ def effective(evidence: RuntimeEvidence) -> Effective:
     issues: list[Issue] = []
     if objects.text(service, "spec", "runtime", "kind") not in KNOWN_KINDS:
         issues.append(Issue("InvalidDeclaredKind"))
-    if evidence.live.incompatible:
+    if evidence.live.incompatible and mode == "AutoSync":
         issues.append(Issue("DeclaredCompatibilityMismatch"))
     if evidence.live.chain is not None and evidence.live.chain.issue:
         issues.append(Issue("InheritanceUnavailable"))
@@ -276,9 +271,9 @@ def effective(evidence: RuntimeEvidence) -> Effective:
         issues.append(Issue("LiveRuntimeUnavailable"))
     if status != "Current":
         issues.append(Issue(f"Status{status}"))
-    if _drift_conflicts(mode, drift, live_relation):
+    if drift.startswith("Malformed"):
         issues.append(Issue("ReportedDriftConflict"))
-    if mode == "ExplicitPin" and not objects.text(service, "status", "pinnedRevisionName"):
+    if active.state == "AwaitingPin":
         issues.append(Issue("ActiveRevisionUnreported"))
     if mode in ("ManagedPin", "ExplicitPin") and active.view.revision and not active.view.available:
         issues.append(Issue("ActiveRevisionUnavailable"))

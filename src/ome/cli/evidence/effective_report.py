@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ome.cli.evidence.effective import Effective, View
-from ome.cli.output.text import bounded_name, cut
+from ome.cli.output.text import bounded_name
 
 HEADER = ("SCOPE", "FIELD", "VALUE")
 WIDE_HEADER = (
@@ -41,9 +41,7 @@ def _view_rows(scope: str, view: View) -> list[list[str]]:
     ]
     rows = [[scope, "STATE", view.state]]
     rows += [[scope, field, value] for field, value in values if value]
-    if scope == "Active":
-        rows += [[scope, mode.component.upper(), f"{mode.mode} ({mode.source})"] for mode in view.modes]
-    return rows
+    return rows + [[scope, mode.component.upper(), f"{mode.mode} ({mode.source})"] for mode in view.modes]
 
 
 def rows(found: Effective) -> list[list[str]]:
@@ -53,7 +51,7 @@ def rows(found: Effective) -> list[list[str]]:
         ("STATUS", found.status),
         ("DRIFT", found.drift),
         ("LIVE-RELATION", found.live_relation),
-        *(("ISSUE", cut(str(issue), CELL)) for issue in found.issues),
+        *(("ISSUE", bounded_name(str(issue), CELL)) for issue in found.issues),
     ]
     return [
         *_view_rows("Live", found.live),
@@ -67,7 +65,7 @@ def wide_rows(found: Effective) -> list[list[str]]:
     tail = [found.pin_mode, found.pin_state, found.sync, found.status, found.drift, found.live_relation, issues]
     lines = []
     for name, view in (("Live", found.live), ("Active", found.active)):
-        head = [name, view.state, view.reason, view.runtime, view.revision, view.hash8]
+        head = [name, view.state, view.reason, view.long_runtime, view.revision, view.hash8]
         for mode in view.modes or (None,):
             cells = [mode.component, mode.mode, mode.source] if mode else ["", "", ""]
             lines.append([cell or "-" for cell in (*head, *cells, *tail)])

@@ -6,7 +6,6 @@ On a terminal that is too narrow cells wrap, and when not even the headers fit e
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 from ome.cli.output.text import neutralise
@@ -35,8 +34,27 @@ def _narrowed(widths: list[int], minimums: Sequence[int], room: int) -> list[int
     return widths
 
 
+def _pieces(word: str, width: int) -> list[str]:
+    """A word cut to fit: after its last dot that fits once it has been broken, else in the middle."""
+    found: list[str] = []
+    while len(word) > width:
+        dot = word.rfind(".", 0, width) + 1
+        at = dot if dot else width
+        found.append(word[:at])
+        word = word[at:]
+    return [*found, word] if word else found
+
+
 def _wrapped(cell: str, width: int) -> list[str]:
-    return textwrap.wrap(cell, width, break_long_words=True, break_on_hyphens=False) or [""]
+    lines = [""]
+    for word in cell.split():
+        for number, piece in enumerate(_pieces(word, width)):
+            joined = f"{lines[-1]} {piece}" if lines[-1] else piece
+            if number == 0 and len(joined) <= width:
+                lines[-1] = joined
+            else:
+                lines.append(piece)
+    return lines
 
 
 def _fields(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
