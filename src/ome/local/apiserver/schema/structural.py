@@ -30,6 +30,8 @@ class Node:
         self.types: tuple[str, ...] = ("integer", "string") if self.int_or_string else (kind,) if kind else ()
         self._properties: Mapping[str, Any] = schema.get("properties") or {}
         self._children: dict[str, Node] = {}
+        self.compiled_rules: tuple[Any, ...] | None = None
+        self.mentions_rules: bool | None = None
 
     def declared(self, name: str) -> Node | None:
         """The node of a declared property."""
