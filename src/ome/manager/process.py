@@ -28,7 +28,14 @@ from ome.kube.controller import Controller, Environment
 from ome.kube.errors import KubeError
 from ome.kube.events import EventRecorder
 from ome.kube.lease import LeaderElection, LeadershipLost, LeaseTiming
-from ome.kube.resources import HTTP_ROUTES, POD_MONITORS, SCALED_OBJECTS, SELF_SUBJECT_REVIEWS, Resource
+from ome.kube.resources import (
+    HTTP_ROUTES,
+    LEADER_WORKER_SETS,
+    POD_MONITORS,
+    SCALED_OBJECTS,
+    SELF_SUBJECT_REVIEWS,
+    Resource,
+)
 from ome.kube.transport import Transport
 from ome.manager.config_source import ConfigSource
 from ome.manager.flags import Flags, StartupProblem
@@ -38,7 +45,7 @@ from ome.manager.servers import metrics_app, probes_app, serve, split_address
 LEASE_NAME = "ome-controller-manager-leader-lock"
 COMPONENT = "ome-controller-manager"
 DEFAULT_NAMESPACE = "ome"
-OPTIONAL: Sequence[Resource] = (HTTP_ROUTES, SCALED_OBJECTS, POD_MONITORS)
+OPTIONAL: Sequence[Resource] = (HTTP_ROUTES, SCALED_OBJECTS, POD_MONITORS, LEADER_WORKER_SETS)
 ROOMS = ("ome.models", "ome.runtimes", "ome.services", "ome.omenative")
 
 log = logging.getLogger("ome.manager")

@@ -80,6 +80,8 @@ class InferenceServiceController:
         store = RevisionStore(environment.client, self._world.revisions, environment.namespace)
         self._resolver = Resolver(self._world, store, _quota_resources(environment.flags))
         self._memories: dict[Key, _Memory] = {}
+        if not self._world.served.pod_monitors:
+            log.info("PodMonitor is not served, components get none until the manager restarts with its CRD present")
         for cache in (self._world.serving_runtimes, self._world.cluster_runtimes):
             cache.subscribe(lambda _: self._resolver.runtimes_changed())
 
@@ -121,7 +123,7 @@ class InferenceServiceController:
         if is_virtual(snapshot.service.metadata.annotations):
             return plan_virtual(snapshot)
         if snapshot.referenced is not None:
-            return plan_referenced(snapshot, gateway=self._world.gateway)
+            return plan_referenced(snapshot, gateway=self._world.served.gateway)
         models = self._resolver.models(snapshot)
         if isinstance(models, Blocked):
             return self._blocked(key, snapshot, memory, models)
@@ -133,7 +135,7 @@ class InferenceServiceController:
         if isinstance(resolution, Frozen):
             return plan_frozen(snapshot, resolution, models)
         built = self._build(snapshot, memory, resolution)
-        plan = plan_rendered(snapshot, resolution, models, built, gateway=self._world.gateway)
+        plan = plan_rendered(snapshot, resolution, models, built, gateway=self._world.served.gateway)
         return self._with_advisory(snapshot, memory, resolution, plan)
 
     def _blocked(self, key: Key, snapshot: Snapshot, memory: _Memory, blocked: Blocked) -> Plan:
@@ -178,9 +180,7 @@ class InferenceServiceController:
         found: list[ComponentObjects] = []
         for component in rendering.components:
             try:
-                objects = component_objects(
-                    parent, component, snapshot.config, snapshot.children, keda=self._world.keda
-                )
+                objects = component_objects(parent, component, snapshot.config, snapshot.children, self._world.served)
             except ComponentError as error:
                 return Built(rendering, tuple(found), error)
             found.append(objects)

@@ -18,7 +18,9 @@ from ome.kube.resources import (
     DEPLOYMENTS,
     HPAS,
     INFERENCE_REPLICAS,
+    LEADER_WORKER_SETS,
     PDBS,
+    POD_MONITORS,
     ROLE_BINDINGS,
     ROLES,
     SCALED_OBJECTS,
@@ -35,7 +37,9 @@ from ome.rendering.children.autoscaling import (
 )
 from ome.rendering.children.deployment import deployment
 from ome.rendering.children.disruption import Budget, disruption_budget, in_pods, resolve_budget
+from ome.rendering.children.leaderworkerset import leader_worker_set
 from ome.rendering.children.metadata import Owner
+from ome.rendering.children.podmonitor import pod_monitor
 from ome.rendering.children.replica import inference_replica
 from ome.rendering.children.router import router_access, with_service_account
 from ome.rendering.children.services import component_service
@@ -80,6 +84,16 @@ class ComponentObjects:
 
 
 @dataclass(frozen=True, slots=True)
+class Served:
+    """Which optional resources the cluster served when the manager started."""
+
+    keda: bool = False
+    gateway: bool = False
+    leader_worker_sets: bool = False
+    pod_monitors: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Parent:
     """What the objects take from the InferenceService itself."""
 
@@ -98,8 +112,7 @@ def component_objects(
     component: RenderedComponent,
     config: OperatorConfig,
     children: Mapping[ChildKey, Child],
-    *,
-    keda: bool,
+    served: Served,
 ) -> ComponentObjects:
     """Everything a component needs. Checks come first, so that a component which may not be written writes nothing.
 
@@ -109,10 +122,12 @@ def component_objects(
     budget = _budget(component, config, children)
     preflight = f"failed to preflight {component.component} PodDisruptionBudget: "
     _check_owner(parent.owner, PDBS, component.name, children, preflight)
-    objects = _workload(parent, component, autoscaler, children)
+    objects = _workload(parent, component, autoscaler, children, served)
     objects.append(_service(parent.owner, component, children))
+    if served.pod_monitors:
+        objects.append(desired(POD_MONITORS, pod_monitor(parent.owner, component, config.pod_monitor or {})))
     try:
-        scaler = _scaler(parent.owner, component, autoscaler, children, keda=keda)
+        scaler = _scaler(parent.owner, component, autoscaler, children, keda=served.keda)
     except ComponentError as error:
         return ComponentObjects(component, autoscaler, tuple(objects), error)
     if scaler is not None:
@@ -126,35 +141,46 @@ def component_objects(
 
 
 def _workload(
-    parent: Parent, component: RenderedComponent, autoscaler: Autoscaler, children: Mapping[ChildKey, Child]
+    parent: Parent,
+    component: RenderedComponent,
+    autoscaler: Autoscaler,
+    children: Mapping[ChildKey, Child],
+    served: Served,
 ) -> list[Desired]:
-    owner = parent.owner
-    objects: list[Desired] = []
-    if component.component is Component.ROUTER:
-        account, role, binding = router_access(owner, component)
-        objects += [desired(SERVICE_ACCOUNTS, account), desired(ROLES, role), desired(ROLE_BINDINGS, binding)]
+    if component.mode is DeploymentMode.MULTI_NODE:
+        if not served.leader_worker_sets:
+            raise ComponentError(
+                f"{component.component}: deployment mode MultiNode needs the LeaderWorkerSet CRD "
+                "(leaderworkerset.x-k8s.io/v1), which was not served when the manager started"
+            )
+        return [desired(LEADER_WORKER_SETS, leader_worker_set(parent.owner, component))]
+    resource, body = _scalable(parent, component, autoscaler, children)
+    if component.component is not Component.ROUTER:
+        return [desired(resource, body)]
+    _run_as_router(body, component)
+    account, role, binding = router_access(parent.owner, component)
+    access = [desired(SERVICE_ACCOUNTS, account), desired(ROLES, role), desired(ROLE_BINDINGS, binding)]
+    return [*access, desired(resource, body)]
+
+
+def _scalable(
+    parent: Parent, component: RenderedComponent, autoscaler: Autoscaler, children: Mapping[ChildKey, Child]
+) -> tuple[Resource, Json]:
     if component.mode is DeploymentMode.OME_NATIVE:
         live = children.get((INFERENCE_REPLICAS.plural, component.name))
         body = inference_replica(
-            owner,
+            parent.owner,
             component,
             generation=parent.generation,
             annotations=parent.annotations,
             pairing_protocol=parent.pairing_protocol,
         )
         _set_replicas(body, _replica_count(component, autoscaler, live), live)
-        objects.append(desired(INFERENCE_REPLICAS, body))
-    elif component.mode is DeploymentMode.RAW_DEPLOYMENT:
-        live = children.get((DEPLOYMENTS.plural, component.name))
-        body = deployment(owner, component)
-        _set_replicas(body, _deployment_count(component, autoscaler, live), live)
-        objects.append(desired(DEPLOYMENTS, body))
-    else:
-        raise ComponentError(f"{component.component}: deployment mode {component.mode} is not supported here")
-    if component.component is Component.ROUTER:
-        _run_as_router(objects[-1].body, component)
-        objects[-1] = desired(objects[-1].resource, objects[-1].body)
-    return objects
+        return INFERENCE_REPLICAS, body
+    live = children.get((DEPLOYMENTS.plural, component.name))
+    body = deployment(parent.owner, component)
+    _set_replicas(body, _deployment_count(component, autoscaler, live), live)
+    return DEPLOYMENTS, body
 
 
 def _run_as_router(body: Json, component: RenderedComponent) -> None:
@@ -230,7 +256,7 @@ def _scaler(
     *,
     keda: bool,
 ) -> Desired | None:
-    if autoscaler.kind not in ("HPA", "KEDA"):
+    if autoscaler.kind not in ("HPA", "KEDA") or component.mode is DeploymentMode.MULTI_NODE:
         return None
     bounds = component.replicas
     if component.mode is DeploymentMode.RAW_DEPLOYMENT and bounds.minimum > bounds.maximum:

@@ -18,7 +18,9 @@ from ome.kube.resources import (
     DEPLOYMENTS,
     HPAS,
     INFERENCE_REPLICAS,
+    LEADER_WORKER_SETS,
     PDBS,
+    POD_MONITORS,
     ROLE_BINDINGS,
     ROLES,
     SCALED_OBJECTS,
@@ -55,6 +57,7 @@ from .workloads import (
     Replica,
     autoscaler_status,
     deployment_condition,
+    leader_set_condition,
     lifecycle_status,
     replica_condition,
     revision_names,
@@ -73,6 +76,8 @@ _COMPONENT_KINDS = (
     SERVICE_ACCOUNTS,
     ROLES,
     ROLE_BINDINGS,
+    LEADER_WORKER_SETS,
+    POD_MONITORS,
 )
 _BY_PLURAL: dict[str, Resource] = {resource.plural: resource for resource in _COMPONENT_KINDS}
 
@@ -298,7 +303,10 @@ def _running_mode(snapshot: Snapshot, component: str, before: Mapping[str, Any])
         return DeploymentMode.RAW_DEPLOYMENT
     if (INFERENCE_REPLICAS.plural, name) in snapshot.children:
         return DeploymentMode.OME_NATIVE
-    return DeploymentMode.RAW_DEPLOYMENT if (DEPLOYMENTS.plural, name) in snapshot.children else None
+    if (DEPLOYMENTS.plural, name) in snapshot.children:
+        return DeploymentMode.RAW_DEPLOYMENT
+    multi_node = snapshot.of_component(LEADER_WORKER_SETS, component) is not None
+    return DeploymentMode.MULTI_NODE if multi_node else None
 
 
 def _workload_condition(snapshot: Snapshot, component: str, mode: DeploymentMode) -> tuple[Condition, Child | None]:
@@ -306,6 +314,9 @@ def _workload_condition(snapshot: Snapshot, component: str, mode: DeploymentMode
     if mode is DeploymentMode.OME_NATIVE:
         replica = snapshot.replica(name)
         return replica_condition(component, replica), replica
+    if mode is DeploymentMode.MULTI_NODE:
+        found = snapshot.of_component(LEADER_WORKER_SETS, component)
+        return leader_set_condition(component, found), found
     deployment: Child | None = snapshot.children.get((DEPLOYMENTS.plural, name))
     return deployment_condition(component, deployment), deployment
 

@@ -104,9 +104,11 @@ def deployment_condition(component: str, deployment: Child | None) -> Condition:
     )
 
 
-def leader_set_condition(component: str, leader_set: Child | None) -> Condition | None:
-    """As the LeaderWorkerSet's Available condition says; None before there is one."""
-    return None if _condition(leader_set, "Available") is None else deployment_condition(component, leader_set)
+def leader_set_condition(component: str, leader_set: Child | None) -> Condition:
+    """As the LeaderWorkerSet's Available condition says; Unknown before there is one."""
+    if _condition(leader_set, "Available") is None:
+        return Condition(component_condition_type(component), "Unknown")
+    return deployment_condition(component, leader_set)
 
 
 def _condition(child: Child | None, type_: str) -> Json | None:

@@ -34,7 +34,9 @@ from ome.kube.resources import (
     INFERENCE_REPLICAS,
     INFERENCE_SERVICES,
     INGRESSES,
+    LEADER_WORKER_SETS,
     PDBS,
+    POD_MONITORS,
     PODS,
     ROLE_BINDINGS,
     ROLES,
@@ -51,7 +53,7 @@ from ome.runtimes.reading import CachedRuntimes
 from ome.runtimes.revision_store import BY_RUNTIME_AND_HASH, index_revision
 
 from .children import Child
-from .desired import ChildKey
+from .desired import ChildKey, Served
 from .workloads import Replica
 
 BY_OWNER = "owner"
@@ -65,7 +67,7 @@ BY_PARENT = "parent runtime"
 # Generated objects that carry OME's label from birth; the others are watched whole, to notice foreign ones of a name.
 _LABELLED = (DEPLOYMENTS, SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
 _UNLABELLED = (HPAS, PDBS, INGRESSES)
-_OPTIONAL = (SCALED_OBJECTS, HTTP_ROUTES)
+_OPTIONAL = (SCALED_OBJECTS, HTTP_ROUTES, LEADER_WORKER_SETS, POD_MONITORS)
 
 Model = BaseModel | ClusterBaseModel
 
@@ -97,6 +99,13 @@ class Snapshot:
     def replica(self, name: str) -> Replica | None:
         found = self.children.get((INFERENCE_REPLICAS.plural, name))
         return found if isinstance(found, Replica) else None
+
+    def of_component(self, resource: Resource, component: str) -> Child | None:
+        """The object of this kind that carries the component's label."""
+        for (plural, _), child in self.children.items():
+            if plural == resource.plural and child.metadata.labels.get(keys.COMPONENT) == component:
+                return child
+        return None
 
     def component_pods(self, component: str) -> tuple[Pod, ...]:
         """Pods of one component that are not on their way out."""
@@ -201,8 +210,12 @@ class World:
             namespace=environment.namespace,
             indexes={BY_RUNTIME_AND_HASH: index_revision},
         )
-        self.keda = SCALED_OBJECTS in self.children
-        self.gateway = HTTP_ROUTES in self.children
+        self.served = Served(
+            keda=SCALED_OBJECTS in self.children,
+            gateway=HTTP_ROUTES in self.children,
+            leader_worker_sets=LEADER_WORKER_SETS in self.children,
+            pod_monitors=POD_MONITORS in self.children,
+        )
 
     def observe(self, service: InferenceService, config: OperatorConfig) -> Snapshot:
         """The service with everything that bears on it."""
@@ -267,7 +280,7 @@ class World:
             for resource in (HPAS, PDBS, INFERENCE_REPLICAS, DEPLOYMENTS):
                 yield resource, name
             yield SERVICES, names.component_service(service, component)
-            if self.keda:
+            if self.served.keda:
                 yield SCALED_OBJECTS, f"{SCALED_OBJECT_PREFIX}{name}"
 
     def cache_of(self, resource: Resource) -> Cache[Any]:
