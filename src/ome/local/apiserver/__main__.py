@@ -13,10 +13,12 @@ from pathlib import Path
 
 from ome.local.apiserver import certificates
 from ome.local.apiserver.auth import MASTERS
+from ome.local.apiserver.durable import Database
 from ome.local.apiserver.http import User
 from ome.local.apiserver.kubeconfig import write_kubeconfig
 from ome.local.apiserver.serve import serve
 from ome.local.apiserver.server import ApiServer
+from ome.local.apiserver.tokens import load_key
 
 
 def _arguments() -> argparse.Namespace:
@@ -37,6 +39,8 @@ async def _run(arguments: argparse.Namespace) -> None:
         tokens={token: administrator},
         address=f"{arguments.host}:{arguments.port}",
         certificate=files.bundle(),
+        database=Database(folder / "cluster.db"),
+        token_key=load_key(files.token_key),
     )
     await server.start()
     serving = await serve(server, host=arguments.host, port=arguments.port, tls=files.server_context())

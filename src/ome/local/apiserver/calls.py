@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ome.local.apiserver import negotiate
-from ome.local.apiserver.errors import FieldError, invalid, not_supported
+from ome.local.apiserver.errors import (
+    FieldError,
+    forbidden_field,
+    invalid,
+    invalid_value,
+    not_supported,
+    required,
+    too_long,
+)
 from ome.local.apiserver.http import HttpRequest, User
 from ome.local.apiserver.registry import ResourceType, Subresource
 from ome.local.apiserver.routing import Query, Route
@@ -64,7 +72,7 @@ class Call:
         return agent.startswith(("curl", "Wget", "Mozilla/5.0"))
 
 
-def write_options(query: Query, kind: str) -> tuple[bool, str]:
+def write_options(query: Query, kind: str, *, apply: bool = False) -> tuple[bool, str]:
     """(dry run, field validation) of a CreateOptions, UpdateOptions or PatchOptions query. Raises Problem 422."""
     errors: list[FieldError] = []
     dry_run = query.all("dryRun")
@@ -75,11 +83,16 @@ def write_options(query: Query, kind: str) -> tuple[bool, str]:
         errors.append(not_supported("fieldValidation", validation, ["Ignore", "Strict", "Warn"]))
     manager = query.get("fieldManager")
     if len(manager.encode()) > 128:
-        errors.append(FieldError("fieldManager", "FieldValueTooLong", "may not be more than 128 bytes"))
-    elif any(not char.isprintable() for char in manager):
-        errors.append(
-            FieldError("fieldManager", "FieldValueInvalid", "should only contain printable characters", manager)
-        )
+        errors.append(too_long("fieldManager", 128))
+    for position, char in enumerate(manager):
+        if not char.isprintable():
+            detail = f"invalid character U+{ord(char):04X} (at position {position})"
+            errors.append(invalid_value("fieldManager", manager, detail))
+    if kind == "PatchOptions":
+        if apply and not manager:
+            errors.append(required("fieldManager", "is required for apply patch"))
+        if not apply and "force" in query:
+            errors.append(forbidden_field("force", "may not be specified for non-apply patch"))
     if errors:
         raise invalid(kind, "meta.k8s.io", "", errors)
     return bool(dry_run and dry_run != [""]), validation or "Warn"

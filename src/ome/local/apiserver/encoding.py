@@ -79,6 +79,24 @@ def record_of(type_: ResourceType, obj: dict[str, Any], body: bytes, rv: int) ->
     )
 
 
+def stored_record(type_: ResourceType | None, namespace: str, name: str, rv: int, body: bytes) -> Record:
+    """A record as it comes back from the database. `type_` is None for instances of a definition that is gone."""
+    obj = orjson.loads(body)
+    metadata = obj.get("metadata") or {}
+    owners = metadata.get("ownerReferences")
+    selectable = type_.selectable if type_ is not None else ()
+    return Record(
+        namespace,
+        name,
+        rv,
+        metadata.get("uid") or "",
+        body,
+        dict(metadata.get("labels") or NO_FIELDS),
+        field_values(obj, selectable) if selectable else NO_FIELDS,
+        tuple(ref.get("uid", "") for ref in owners) if owners else (),
+    )
+
+
 def list_item(type_: ResourceType, body: bytes) -> bytes:
     """A stored object as an item of a list: core kinds without kind and apiVersion, custom ones whole."""
     if type_.custom is not None:

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import orjson
 
-from ome.local.apiserver import bodies, patches
+from ome.local.apiserver import bodies, kinds, ownership, patches, schema
 from ome.local.apiserver.bodies import Body
 from ome.local.apiserver.calls import Call
 from ome.local.apiserver.core import Core
 from ome.local.apiserver.errors import FieldError, Problem, bad_request, invalid, invalid_value
-from ome.local.apiserver.kinds.strategy import Strategy, Traits
+from ome.local.apiserver.kinds import Strategy
 from ome.local.apiserver.registry import ResourceType
 
 Object = dict[str, Any]
@@ -181,17 +181,68 @@ class Pipeline:
 
     # -- ownership
 
+    def _context(self, call: Call) -> ownership.Context:
+        strategy = self.strategy(call.type)
+        subresource = call.subresource.name if call.subresource is not None else ""
+        return ownership.Context(
+            manager=call.manager(),
+            api_version=call.type.api_version,
+            type=strategy.type,
+            now=self._core.clock.now(),
+            zero=strategy.zero(),
+            subresource=subresource,
+            reset=strategy.reset_fields(subresource),
+        )
+
     def own_created(self, call: Call, obj: Object) -> Object:
+        """A new object with its managedFields."""
+        _set_managed(obj, ownership.record_update(None, obj, self._context(call)))
         return obj
 
     def own_updated(self, call: Call, old: Object, obj: Object) -> Object:
+        """A replaced or patched object with its managedFields."""
+        _set_managed(obj, ownership.record_update(old, obj, self._context(call)))
         return obj
 
     def read_applied(self, call: Call) -> Object:
-        raise Problem(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+        """The configuration in the body of an apply patch, which must name the object it is for. Raises Problem 400."""
+        try:
+            value, _ = bodies.parse_yaml(call.request.body)
+        except ValueError as error:
+            raise bad_request(f"error encoding patch: yaml: {_first_line(error)}") from error
+        obj: Object = value if isinstance(value, dict) else {}
+        type_ = call.type
+        kind, api_version = obj.get("kind") or "", str(obj.get("apiVersion") or "")
+        group, _, version = api_version.rpartition("/")
+        if kind != type_.kind or not api_version:
+            raise bad_request(f"invalid object type: {group}/{version}, Kind={kind}")
+        if api_version != type_.api_version:
+            raise bad_request(
+                f"Incorrect version specified in apply patch. Specified patch version: {api_version}, expected: "
+                f"{type_.api_version}"
+            )
+        metadata = obj.get("metadata")
+        if not isinstance(metadata, dict):
+            metadata = obj["metadata"] = {}
+        name = metadata.get("name")
+        if not name:
+            raise bad_request(
+                f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+            )
+        if name != call.name:
+            raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+        if type_.namespaced and metadata.get("namespace") not in (None, "", call.namespace):
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        return obj
 
     def applied(self, call: Call, current: Object | None, applied: Object, *, force: bool) -> Object:
-        raise Problem(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+        """The current object, or a new one, with a configuration applied: decoded, defaulted, owned."""
+        merged, managed = ownership.apply(current, applied, self._context(call), force=force)
+        decoded, unknown = self._decode(call.type, self.copy(merged))
+        self._judge_fields(call, [f'unknown field "{path}"' for path in unknown])
+        self.default(call, decoded)
+        _set_managed(decoded, managed)
+        return decoded
 
     # -- kinds
 
@@ -213,36 +264,41 @@ class Pipeline:
         self.strategy(call.type).prepare_update(obj, old, subresource)
 
     def validate_create(self, call: Call, obj: Object) -> None:
-        errors: list[FieldError] = self.strategy(call.type).validate_create(obj)
+        """Raises Problem 422; what is merely odd becomes warnings."""
+        strategy = self.strategy(call.type)
+        call.warnings.extend(strategy.warnings(obj))
+        errors: list[FieldError] = strategy.validate_create(obj)
         if errors:
             raise invalid(call.type.kind, call.type.group, str(obj["metadata"].get("name") or ""), errors)
 
     def validate_update(self, call: Call, obj: Object, old: Object) -> None:
         subresource = call.subresource.name if call.subresource is not None else ""
-        errors: list[FieldError] = self.strategy(call.type).validate_update(obj, old, subresource)
+        strategy = self.strategy(call.type)
+        call.warnings.extend(strategy.warnings(obj, old))
+        errors: list[FieldError] = strategy.validate_update(obj, old, subresource)
         if errors:
             raise invalid(call.type.kind, call.type.group, str(obj["metadata"].get("name") or ""), errors)
 
 
+def _set_managed(obj: Object, managed: list[dict[str, Any]]) -> None:
+    if managed:
+        obj["metadata"]["managedFields"] = managed
+    else:
+        obj["metadata"].pop("managedFields", None)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
 def _strategy(type_: ResourceType) -> Strategy:
-    if type_.custom is not None:
-        from ome.local.apiserver import schema
-        from ome.local.apiserver.kinds.custom import CustomStrategy
-
-        return CustomStrategy(
-            type_.group,
-            type_.version,
-            type_.kind,
-            schema.compile(type_.custom.schema),
-            namespaced=type_.namespaced,
-            status=type_.has_status,
-        )
-    from ome.local.apiserver import kinds
-
-    known = getattr(kinds, "strategy", None)
-    if callable(known):
-        found: Strategy = known(type_.group, type_.version, type_.kind)
-        return found
-    return Strategy(
-        type_.group, type_.version, type_.kind, Traits(type_.namespaced, type_.generation, type_.has_status)
+    if type_.custom is None:
+        return kinds.strategy(type_.group, type_.version, type_.kind)
+    return kinds.custom_strategy(
+        type_.group,
+        type_.version,
+        type_.kind,
+        schema.compile(type_.custom.schema),
+        namespaced=type_.namespaced,
+        status=type_.has_status,
     )

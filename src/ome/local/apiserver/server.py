@@ -7,24 +7,30 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from ome.kube.clock import Clock, SystemClock
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
 from ome.api.kubernetes import VERSION
-from ome.local.apiserver import answers, negotiate
+from ome.kube.clock import Clock, SystemClock
+from ome.local.apiserver import answers, negotiate, roles
 from ome.local.apiserver.admission import Admission
 from ome.local.apiserver.auth import Authenticator, Authorizer, EverybodyMay, access_of, denial, impersonated
 from ome.local.apiserver.bodies import BODY_LIMIT
 from ome.local.apiserver.calls import Call
 from ome.local.apiserver.core import Core
-from ome.local.apiserver.customs import Customs
+from ome.local.apiserver.customs import DEFINITIONS, Customs
 from ome.local.apiserver.deletion import DeleteOptions, Deletion
 from ome.local.apiserver.discovery import Discovery
+from ome.local.apiserver.durable import JUMP, Database
+from ome.local.apiserver.encoding import stored_record
 from ome.local.apiserver.errors import (
     Problem,
     forbidden,
+    internal_error,
     method_not_allowed,
     not_found,
     resource_not_found,
@@ -32,25 +38,35 @@ from ome.local.apiserver.errors import (
 )
 from ome.local.apiserver.faults import Faults, apply_fault
 from ome.local.apiserver.garbage import GarbageCollector
-from ome.local.apiserver.http import HttpRequest, HttpResponse, User
+from ome.local.apiserver.http import ExecSource, HttpRequest, HttpResponse, LogSource, User
 from ome.local.apiserver.namespaces import Namespaces
+from ome.local.apiserver.network import FIRST_ADDRESS, ServiceNetwork
 from ome.local.apiserver.openapi import OpenApi
 from ome.local.apiserver.pipeline import Pipeline
+from ome.local.apiserver.rbac import Aggregation, Escalation, Rbac
 from ome.local.apiserver.reads import Reads
 from ome.local.apiserver.registry import Registry, ResourceType
+from ome.local.apiserver.reviews import Reviews
 from ome.local.apiserver.routing import Query, Route, parse
 from ome.local.apiserver.store import Record, Store
+from ome.local.apiserver.subresources import Subresources
 from ome.local.apiserver.tables import Tables
+from ome.local.apiserver.tokens import Tokens
 from ome.local.apiserver.watching import Watches
 from ome.local.apiserver.writes import Writes
+
+_log: Final = logging.getLogger(__name__)
+_ORDINARY: Final = frozenset({"status", "finalize", "ephemeralcontainers", "resize", "approval"})
 
 
 class ApiServer:
     """A Kubernetes-compatible API server in this process.
 
     tokens: static bearer tokens (the administrator's has group `system:masters`). clock, seed: make it deterministic.
-    faults: chooses a fault for a request, or None. logs, execs: whoever runs the pods. address: `host:port` as discovery
-    and the `kubernetes` Service show it. certificate: the CA bundle (PEM) that pods are given.
+    faults: chooses a fault for a request, or None. logs, execs: whoever runs the pods. address: `host:port` as
+    discovery and the `kubernetes` Service show it. certificate: the CA bundle (PEM) that pods are given. database:
+    where writes are kept, or None for memory alone. token_key: signs ServiceAccount tokens; made up when None.
+    authorization: False lets everybody do everything.
     """
 
     def __init__(
@@ -62,24 +78,38 @@ class ApiServer:
         faults: Faults | None = None,
         address: str = "127.0.0.1:7443",
         certificate: str = "",
+        database: Database | None = None,
+        token_key: EllipticCurvePrivateKey | None = None,
+        authorization: bool = True,
+        logs: LogSource | None = None,
+        execs: ExecSource | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
         self.faults = faults
         chance = random.Random(seed)
         self.store = Store()
         self.registry = Registry()
-        self.core = Core(self.store, self.registry, self.clock, chance)
-        self._authenticator = Authenticator(tokens or {})
-        self._authorizer: Authorizer = EverybodyMay()
+        settle = database.settled if database is not None else None
+        self.core = Core(self.store, self.registry, self.clock, chance, settle)
+        self._database = database
+        self._tokens = Tokens(self.core, token_key)
+        self._authenticator = Authenticator(tokens or {}, self._tokens)
+        rbac = Rbac(self.core)
+        self._authorizer: Authorizer = rbac if authorization else EverybodyMay()
+        self._aggregation = Aggregation(self.core)
         self._pipeline = Pipeline(self.core)
         tables = Tables(self.clock.now)
         self._reads = Reads(self.store, tables)
         self._watches = Watches(self.store, tables, chance.random)
-        self._admission = Admission()
+        self._admission = Admission([Escalation(self.core, rbac), ServiceNetwork(self.core, chance)])
         self._deletion = Deletion(self.core, self._reads, self._admission, tables)
         self._namespaces = Namespaces(self.core, self._remove, lambda: certificate)
         self._writes = Writes(self.core, self._pipeline, self._admission, tables, self._check_creation)
         self._customs = Customs(self.core, self._remove, self._watches.end)
+        self._reviews = Reviews(self.core, self._pipeline, self._authenticator, self._authorizer, self._tokens)
+        self._subresources = Subresources(
+            self.core, self._writes, self._deletion, self._admission, logs=logs, execs=execs
+        )
         self._garbage = GarbageCollector(self.core, self._remove)
         self._discovery = Discovery(self.registry, address)
         self._openapi = OpenApi(self.registry)
@@ -87,18 +117,66 @@ class ApiServer:
         self.store.on_commit(self._garbage.hear)
         self.store.on_commit(self._namespaces.hear)
         self.core.after_commit(self._customs.hear)
+        self.core.after_commit(self._aggregation.hear)
+        self._address = address
         self._ready = False
 
     # -- life
 
     async def start(self) -> None:
         """Make what every cluster has and start the upkeep. Must run in the loop that will serve."""
+        self._load()
         self._customs.load()
         self._namespaces.bootstrap()
+        roles.bootstrap(self.core)
+        self._aggregation.gather()
+        self._own_service()
         self._garbage.survey()
         self._spawn(self._namespaces.run())
         self._spawn(self._garbage.run())
         self._ready = True
+
+    def _load(self) -> None:
+        """Take over what the database holds."""
+        if self._database is None:
+            return
+        revision, rows = self._database.rows()
+        if revision:
+            self.store.begin(revision + JUMP)
+        for resource in sorted(rows, key=lambda name: name != DEFINITIONS):
+            type_ = self.registry.by_storage(resource)
+            if type_ is None:
+                self._customs.load()
+                type_ = self.registry.by_storage(resource)
+            self.store.load(resource, [stored_record(type_, *row) for row in rows[resource]])
+        self._database.attach(self.store)
+
+    def _own_service(self) -> None:
+        """The Service by which pods find this server."""
+        services = self.registry.by_storage("services")
+        if services is None or self.core.get(services, "default", "kubernetes") is not None:
+            return
+        port = int(self._address.rpartition(":")[2] or 0)
+        obj: dict[str, Any] = {
+            "metadata": {
+                "name": "kubernetes",
+                "namespace": "default",
+                "labels": {"component": "apiserver", "provider": "kubernetes"},
+            },
+            "spec": {
+                "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port or 443}],
+                "clusterIP": FIRST_ADDRESS,
+                "clusterIPs": [FIRST_ADDRESS],
+                "type": "ClusterIP",
+                "sessionAffinity": "None",
+                "ipFamilies": ["IPv4"],
+                "ipFamilyPolicy": "SingleStack",
+                "internalTrafficPolicy": "Cluster",
+            },
+            "status": {"loadBalancer": {}},
+        }
+        self.core.stamp(obj)
+        self.core.create(services, obj)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.get_running_loop().create_task(work))
@@ -111,6 +189,8 @@ class ApiServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+        if self._database is not None:
+            self._database.close()
 
     def _remove(self, type_: ResourceType, record: Record, policy: str) -> None:
         self._deletion.remove(type_, record, DeleteOptions(policy=policy))
@@ -130,7 +210,7 @@ class ApiServer:
             fault = self.faults(request) if self.faults is not None else None
             if fault is not None:
                 return await apply_fault(fault, lambda: self._answered(request))
-            return await self._dispatch(request)
+            return await self._answered(request)
         except Problem as problem:
             return self._refusal(request, problem)
 
@@ -139,6 +219,9 @@ class ApiServer:
             return await self._dispatch(request)
         except Problem as problem:
             return self._refusal(request, problem)
+        except Exception as error:
+            _log.exception("answering %s %s failed", request.method, request.path)
+            return self._refusal(request, internal_error(f"{type(error).__name__}: {error}"))
 
     def _refusal(self, request: HttpRequest, problem: Problem) -> HttpResponse:
         agent = request.headers.get("user-agent", "")
@@ -197,10 +280,14 @@ class ApiServer:
 
     async def _verb(self, call: Call) -> HttpResponse:
         verb, type_ = call.route.verb, call.type
-        if call.subresource is not None and call.subresource.name != "status":
-            raise resource_not_found()
-        if call.subresource is not None and verb not in call.subresource.verbs:
+        if (
+            call.subresource is not None
+            and verb not in call.subresource.verbs
+            and call.subresource.verbs != ("connect",)
+        ):
             raise method_not_allowed()
+        if call.subresource is not None and call.subresource.name not in _ORDINARY:
+            return await self._subresource(call, call.subresource.name)
         if verb not in type_.verbs and verb != "watch":
             raise method_not_allowed()
         if type_.namespaced and not call.namespace and verb not in ("list", "watch"):
@@ -209,6 +296,12 @@ class ApiServer:
             raise method_not_allowed()
         if verb in ("update", "patch", "get") and not call.name:
             raise method_not_allowed()
+        if verb == "create" and self._reviews.handles(type_):
+            return self._reviews.review(call)
+        if type_.storage == "bindings":
+            return await self._subresources.binding(call, legacy=True)
+        if type_.storage == "componentstatuses":
+            return self._component_statuses(call)
         match verb:
             case "get":
                 return self._reads.get(call)
@@ -228,6 +321,32 @@ class ApiServer:
                 return await self._deletion.collection(call)
             case _:
                 raise method_not_allowed()
+
+    async def _subresource(self, call: Call, name: str) -> HttpResponse:
+        if call.type.namespaced and not call.namespace:
+            raise resource_not_found()
+        match name:
+            case "scale":
+                return await self._subresources.scale(call)
+            case "binding":
+                return await self._subresources.binding(call)
+            case "eviction":
+                return await self._subresources.eviction(call)
+            case "log":
+                return self._subresources.log(call)
+            case "token":
+                return await self._reviews.token(call)
+            case _:
+                return self._subresources.connect(call)
+
+    def _component_statuses(self, call: Call) -> HttpResponse:
+        """A list of nothing: this server has no components apart."""
+        call.warnings.append("v1 ComponentStatus is deprecated in v1.19+")
+        if call.route.verb == "watch":
+            return self._watches.watch(call)
+        if call.route.verb == "get":
+            raise not_found(call.type.plural, "", call.name)
+        return self._reads.page(call)
 
     def _plain(self, request: HttpRequest, route: Route) -> HttpResponse:
         """Paths that name no resource."""

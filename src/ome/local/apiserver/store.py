@@ -174,7 +174,7 @@ class Collection:
 
 
 class Store:
-    """Every collection, the one counter of versions, and the index of owners. `resource`: `plural.group` or `plural`."""
+    """Every collection, the one counter of versions, the index of owners. `resource` is `plural.group` or `plural`."""
 
     def __init__(self, revision: int = 1) -> None:
         self.revision = revision
@@ -197,13 +197,14 @@ class Store:
     def resources(self) -> list[str]:
         return list(self._collections)
 
-    def load(self, resource: str, records: Iterable[Record], revision: int) -> None:
-        """Take over stored records at start; events before `revision` count as forgotten."""
+    def begin(self, revision: int) -> None:
+        """Go on from a version, at start: everything before it is forgotten."""
         self._started_at = self.revision = max(self.revision, revision)
+
+    def load(self, resource: str, records: Iterable[Record]) -> None:
+        """Take over stored records at start."""
         loaded = list(records)
-        collection = self.collection(resource)
-        collection.forgotten = self._started_at
-        collection.load(loaded)
+        self.collection(resource).load(loaded)
         for record in loaded:
             self._index(resource, record)
 

@@ -209,12 +209,15 @@ class Writes:
         return await self.change(call, change)
 
     async def _apply(self, call: Call) -> HttpResponse:
-        call.dry_run, call.field_validation = write_options(call.query, "PatchOptions")
+        call.dry_run, call.field_validation = write_options(call.query, "PatchOptions", apply=True)
         applied = self._pipeline.read_applied(call)
         force = call.query.flag("force")
         if self._core.get(call.type, call.namespace, call.name) is None:
             if call.subresource is not None:
                 raise not_found(call.type.plural, call.type.group, call.name)
+            uid = applied["metadata"].get("uid")
+            if uid:
+                raise self._immutable_uid(call, uid)
             obj = self._pipeline.applied(call, None, applied, force=force)
             record, stored = await self.create_object(call, obj, apply=True)
             return await self._answer(call, record, stored, 201)
@@ -290,8 +293,7 @@ class Writes:
         uid = metadata.get("uid")
         if uid and uid != previous.uid:
             if not replace:
-                error = invalid_value("metadata.uid", uid, "field is immutable")
-                raise invalid(type_.kind, type_.group, call.name, [error])
+                raise self._immutable_uid(call, uid)
             key = "/registry/" + "/".join(part for part in (type_.plural, call.namespace, call.name) if part)
             raise conflict(
                 type_.plural,
@@ -303,6 +305,10 @@ class Writes:
         if version and version != previous.rv:
             raise conflict(type_.plural, type_.group, call.name)
         return bool(version) and (replace or metadata.get("resourceVersion") != old["metadata"]["resourceVersion"])
+
+    def _immutable_uid(self, call: Call, uid: str) -> Problem:
+        error = invalid_value("metadata.uid", uid, "field is immutable")
+        return invalid(call.type.kind, call.type.group, call.name, [error])
 
 
 NamespaceCheck = Callable[[Call, str], None]
