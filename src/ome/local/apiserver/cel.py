@@ -1,8 +1,8 @@
 """CEL expressions as the API server uses them: rules of custom resources, conditions of webhooks.
 
-A thin layer over Google's C++ implementation (`cel-expr-python`) with Kubernetes' functions, its error texts and its escaped
-property names. Imported only where an expression is at hand: the package is an optional dependency. Not there: cost
-estimates, macros of two variables, the authorizer; an expression with them does not compile.
+A thin layer over Google's C++ implementation (`cel-expr-python`) with Kubernetes' functions, its error texts and its
+escaped property names. Imported only where an expression is at hand: the package is an optional dependency. Not there:
+cost estimates, macros of two variables, the authorizer; an expression with them does not compile.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -167,7 +168,7 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 
 def _sorted(items: list[Any]) -> bool:
-    return all(left <= right for left, right in zip(items, items[1:], strict=False))
+    return all(left <= right for left, right in pairwise(items))
 
 
 def _smallest(items: list[Any]) -> Any:

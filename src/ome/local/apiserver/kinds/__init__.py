@@ -1,7 +1,7 @@
 """What the API does with objects of each kind: decoding, defaults, generation, validation, immutability.
 
-`strategy` for built-in kinds, `custom_strategy` for custom ones. Pure functions over plain dicts, called by the server's write
-pipeline in the order that `kinds.strategy` tells.
+`strategy` for built-in kinds, `custom_strategy` for custom ones. Pure functions over plain dicts, called by the
+server's write pipeline in the order that `kinds.strategy` tells.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ _RULES: Final[dict[tuple[str, str], type[Strategy]]] = {
 }
 _CLUSTER_SCOPED: Final = frozenset(
     {
-        "Namespace", "Node", "PersistentVolume", "ComponentStatus", "PriorityClass", "StorageClass", "CSIDriver", "CSINode",
-        "VolumeAttachment", "VolumeAttributesClass", "ClusterRole", "ClusterRoleBinding", "IngressClass", "IPAddress",
+        "Namespace", "Node", "PersistentVolume", "ComponentStatus", "PriorityClass", "StorageClass", "CSIDriver",
+        "CSINode", "VolumeAttachment", "VolumeAttributesClass", "ClusterRole", "ClusterRoleBinding", "IngressClass", "IPAddress",
         "ServiceCIDR", "RuntimeClass", "CertificateSigningRequest", "MutatingWebhookConfiguration",
         "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
         "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "CustomResourceDefinition", "APIService",

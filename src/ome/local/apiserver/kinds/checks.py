@@ -58,8 +58,8 @@ def int_or_percent(value: Any, path: str) -> list[FieldError]:
         if is_percent(value):
             return []
         text = (
-            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used "
-            "for validation is '[0-9]+%')"
+            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex "
+            "used for validation is '[0-9]+%')"
         )
         return [invalid_value(path, value, text)]
     return not_negative(value, path)

@@ -48,7 +48,8 @@ def _fields(text: str) -> Mapping[str, frozenset[str]]:
     return {owner: frozenset(names) for owner, names in out.items()}
 
 
-# Numbers and booleans that are no pointers in Go and carry `omitempty`: their zero is not written. By short definition name.
+# Numbers and booleans that are no pointers in Go and carry `omitempty`: their zero is not written. By short definition
+# name.
 _ZERO_IS_UNSET: Final = _fields(
     """
     ContainerPort:hostPort Container:stdin,stdinOnce,tty EphemeralContainer:stdin,stdinOnce,tty VolumeMount:readOnly
@@ -77,13 +78,14 @@ _ZERO_IS_UNSET: Final = _fields(
 # Strings that are pointers in Go: an empty one is written.
 _EMPTY_IS_SET: Final = _fields(
     """
-    HostPathVolumeSource:type EndpointPort:name,protocol,appProtocol ServicePort:appProtocol IngressSpec:ingressClassName
-    LeaseSpec:holderIdentity,strategy,preferredHolder PodSpec:runtimeClassName,hostnameOverride
+    HostPathVolumeSource:type EndpointPort:name,protocol,appProtocol ServicePort:appProtocol
+    IngressSpec:ingressClassName LeaseSpec:holderIdentity,strategy,preferredHolder
+    PodSpec:runtimeClassName,hostnameOverride
     PersistentVolumeClaimSpec:storageClassName,volumeAttributesClassName,volumeMode PersistentVolumeSpec:volumeMode
-    ServiceSpec:ipFamilyPolicy,internalTrafficPolicy,loadBalancerClass,trafficDistribution Endpoint:hostname,nodeName,zone
-    HTTPIngressPath:pathType NetworkPolicyPort:protocol StorageClass:reclaimPolicy,volumeBindingMode
-    SeccompProfile:localhostProfile WebhookClientConfig:url ServiceReference:path
-    MutatingWebhook:failurePolicy,matchPolicy,sideEffects,reinvocationPolicy
+    ServiceSpec:ipFamilyPolicy,internalTrafficPolicy,loadBalancerClass,trafficDistribution
+    Endpoint:hostname,nodeName,zone HTTPIngressPath:pathType NetworkPolicyPort:protocol
+    StorageClass:reclaimPolicy,volumeBindingMode SeccompProfile:localhostProfile WebhookClientConfig:url
+    ServiceReference:path MutatingWebhook:failurePolicy,matchPolicy,sideEffects,reinvocationPolicy
     ValidatingWebhook:failurePolicy,matchPolicy,sideEffects GRPCAction:service
     """
 )
@@ -120,7 +122,7 @@ class _Plan:
 
 def _is_written(child: TypeNode, required: bool, definition: str, name: str) -> bool:
     if child.shape is Shape.STRUCT:
-        return child.default == {}
+        return bool(child.default == {})
     if definition == _API + "core.v1.Event":
         return name in ("reportingComponent", "reportingInstance")
     if definition == _API + "apps.v1.StatefulSetStatus":

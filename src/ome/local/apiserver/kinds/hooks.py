@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ome.local.apiserver import definitions
 from ome.local.apiserver.errors import FieldError, duplicate, invalid_value, not_supported, required
 from ome.local.apiserver.kinds import checks, names
 from ome.local.apiserver.kinds.strategy import Strategy
@@ -118,6 +119,7 @@ def _client_errors(config: Mapping[str, Any], path: str) -> list[FieldError]:
         return [required(path, "exactly one of url or service is required")]
     if url is not None:
         return _url_errors(url, f"{path}.url")
+    service = service or {}
     errors: list[FieldError] = []
     if not service.get("name"):
         errors.append(required(f"{path}.service.name", "service name is required"))
@@ -154,20 +156,30 @@ def _url_errors(url: str, path: str) -> list[FieldError]:
 class CustomResourceDefinition(Strategy):
     """Its rules are in `ome.local.apiserver.definitions`."""
 
-    def set_defaults(self, obj: dict[str, Any]) -> None:
-        from ome.local.apiserver import definitions
+    def decode(self, body: Any) -> tuple[dict[str, Any], list[str]]:
+        """As others; what its schemas are made of is checked too, for they are no further decoded."""
+        obj, unknown = super().decode(body)
+        return obj, unknown + definitions.unknown_schema_fields(obj)
 
+    def set_defaults(self, obj: dict[str, Any]) -> None:
         definitions.default(obj)
 
-    def errors(self, obj: Mapping[str, Any]) -> list[FieldError]:
-        from ome.local.apiserver import definitions
+    def on_create(self, obj: dict[str, Any]) -> None:
+        status: dict[str, Any] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
+        obj["status"] = definitions.with_stored_versions(obj, status)
 
+    def on_update(self, obj: dict[str, Any], old: Mapping[str, Any], subresource: str) -> None:
+        if subresource == "":
+            obj["status"] = definitions.with_stored_versions(obj, obj.get("status") or {})
+
+    def errors(self, obj: Mapping[str, Any]) -> list[FieldError]:
         return definitions.validate(obj)
 
     def update_errors(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
-        from ome.local.apiserver import definitions
-
-        return definitions.validate(obj, old)
+        text = "must be specified for an update"
+        unversioned = not obj["metadata"].get("resourceVersion")
+        errors = [invalid_value("metadata.resourceVersion", 0, text)] if unversioned else []
+        return errors + definitions.validate(obj, old)
 
 
 __all__ = ["CustomResourceDefinition", "WebhookConfiguration"]

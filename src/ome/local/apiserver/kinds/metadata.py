@@ -140,8 +140,8 @@ def validate_update(
 def finalizer_warnings(meta: Mapping[str, Any]) -> list[str]:
     """What a real server warns of when finalizers of a custom object bear no domain."""
     return [
-        f"metadata.finalizers: {go_quote(name)}: prefer a domain-qualified finalizer name including a path (/) to avoid "
-        "accidental conflicts with other finalizer writers"
+        f"metadata.finalizers: {go_quote(name)}: prefer a domain-qualified finalizer name including a path (/) to "
+        "avoid accidental conflicts with other finalizer writers"
         for name in meta.get("finalizers") or []
         if "/" not in name and name not in _STANDARD_FINALIZERS
     ]

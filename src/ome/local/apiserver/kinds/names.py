@@ -66,8 +66,8 @@ _CONFIG_KEY_TEXT: Final = _regex_error(
     "key-name",
 )
 _WILDCARD_TEXT: Final = _regex_error(
-    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower "
-    "case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
     rf"\*\.{_SUBDOMAIN}",
     "*.example.com",
 )

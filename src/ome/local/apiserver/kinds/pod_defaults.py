@@ -120,7 +120,7 @@ def _volume(volume: dict[str, Any]) -> None:
 
 
 def _rare_volume(volume: dict[str, Any]) -> None:
-    defaults = {
+    defaults: dict[str, dict[str, Any]] = {
         "iscsi": {"iscsiInterface": "default"},
         "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
         "azureDisk": {"cachingMode": "ReadWrite", "kind": "Shared", "fsType": "ext4", "readOnly": False},

@@ -338,8 +338,7 @@ def _resource_list(resources: Mapping[str, str], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for name, amount in resources.items():
         place = f"{path}[{name}]"
-        for text in names.qualified(name):
-            errors.append(invalid_value(place, name, text))
+        errors += [invalid_value(place, name, text) for text in names.qualified(name)]
         if "/" not in name and name not in _STANDARD and not name.startswith("hugepages-"):
             text = "must be a standard resource for containers"
             errors.append(invalid_value(place, name, "must be a standard resource type or fully qualified"))

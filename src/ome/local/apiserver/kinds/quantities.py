@@ -1,6 +1,7 @@
 """Kubernetes quantities: parsing, comparing, and the canonical form in which the built-in kinds store them.
 
-`1024Gi` is stored as `1Ti`, `1000m` as `1`, `0.5Gi` as `512Mi`. Exact arithmetic, no floats. Used by decoding and validation.
+`1024Gi` is stored as `1Ti`, `1000m` as `1`, `0.5Gi` as `512Mi`. Exact arithmetic, no floats. Used by decoding and
+validation.
 """
 
 from __future__ import annotations

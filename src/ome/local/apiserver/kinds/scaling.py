@@ -16,10 +16,6 @@ _METRIC_FIELDS: Final = {
     "ContainerResource": "containerResource",
     "External": "external",
 }
-_CPU: Final = {
-    "type": "Resource",
-    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
-}
 
 
 class HorizontalPodAutoscaler(Strategy):
@@ -32,9 +28,8 @@ class HorizontalPodAutoscaler(Strategy):
             spec.setdefault("targetCPUUtilizationPercentage", 80)
             return
         if not spec.get("metrics"):
-            spec["metrics"] = [
-                {"type": _CPU["type"], "resource": {"name": "cpu", "target": dict(_CPU["resource"]["target"])}}
-            ]  # type: ignore[index]
+            target = {"type": "Utilization", "averageUtilization": 80}
+            spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
         behavior = spec.get("behavior")
         if behavior is not None:
             _behavior_defaults(behavior)
@@ -46,14 +41,13 @@ class HorizontalPodAutoscaler(Strategy):
         errors += _metrics_errors(spec.get("metrics") or [], "spec.metrics", least)
         if least < 0:
             errors.insert(0, invalid_value("spec.minReplicas", least, "must be greater than or equal to 0"))
-        if most < 1:
-            errors.append(
-                required("spec.maxReplicas")
-                if most == 0
-                else invalid_value("spec.maxReplicas", most, "must be greater than 0")
-            )
+        if most == 0:
+            errors.append(required("spec.maxReplicas"))
+        elif most < 1:
+            errors.append(invalid_value("spec.maxReplicas", most, "must be greater than 0"))
         elif most < least:
-            errors.append(invalid_value("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
+            text = "must be greater than or equal to `minReplicas`"
+            errors.append(invalid_value("spec.maxReplicas", most, text))
         return errors
 
 
@@ -76,12 +70,11 @@ def _behavior_defaults(behavior: dict[str, Any]) -> None:
 def _target_errors(target: Mapping[str, Any], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for field in ("kind", "name"):
-        if not target.get(field):
+        value = target.get(field, "")
+        if not value:
             errors.append(required(f"{path}.{field}"))
         else:
-            errors += [
-                invalid_value(f"{path}.{field}", target[field], text) for text in names.path_segment(target[field])
-            ]
+            errors += [invalid_value(f"{path}.{field}", value, text) for text in names.path_segment(value)]
     version = target.get("apiVersion", "")
     if not version:
         errors.append(invalid_value(f"{path}.apiVersion", version, "apiVersion must specify API group"))

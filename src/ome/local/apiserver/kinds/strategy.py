@@ -1,9 +1,10 @@
-"""What happens to objects of a kind on their way to the store: the base of all strategies, right for kinds without rules.
+"""What happens to objects of a kind on their way to the store: the base of all strategies, right for kinds without
+rules.
 
 The write pipeline calls, in this order: `decode`, `default`, (ownership, admission), `prepare_create` or
-`prepare_update`, `validate_create` or `validate_update`. All but `decode` work in place on the object that `decode` returned;
-`old` is never changed. The pipeline sets name, namespace, uid and creationTimestamp before `prepare_create`, and takes uid
-and resourceVersion from the old object where the body gives none.
+`prepare_update`, `validate_create` or `validate_update`. All but `decode` work in place on the object that `decode`
+returned; `old` is never changed. The pipeline sets name, namespace, uid and creationTimestamp before `prepare_create`,
+and takes uid and resourceVersion from the old object where the body gives none.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Traits:
 
 
 class Strategy:
-    """A built-in kind. Subclasses override the hooks `set_defaults`, `on_create`, `on_update`, `errors`, `update_errors`."""
+    """A built-in kind. Subclasses override the hooks `set_defaults`, `on_create`, `on_update`, `errors`,
+    `update_errors`."""
 
     def __init__(self, group: str, version: str, kind: str, traits: Traits) -> None:
         self.group = group
@@ -122,9 +124,7 @@ class Strategy:
         for field in [field for field in obj if field not in ("metadata", "status")]:
             if field not in old:
                 del obj[field]
-        for field, value in old.items():
-            if field not in ("metadata", "status"):
-                obj[field] = value
+        obj.update({field: value for field, value in old.items() if field not in ("metadata", "status")})
         for field in self.status_fixed_metadata:
             self._keep(obj["metadata"], old["metadata"], field)
 

@@ -1,7 +1,7 @@
 """Who owns which field: managedFields on every write, and server-side apply.
 
-Called by the server's write pipeline. `record_update` for create, replace and patch, `apply` for apply patches. Pure: objects
-are plain dicts and never changed; merged objects share unchanged parts with their sources.
+Called by the server's write pipeline. `record_update` for create, replace and patch, `apply` for apply patches. Pure:
+objects are plain dicts and never changed; merged objects share unchanged parts with their sources.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Context:
     """What a write is, for ownership.
 
     manager: the field manager's name. api_version: that of the request's object. type: of the kind's objects
-    (`Strategy.type`). now: aware. subresource: `` for the main door. reset: paths that a write through this door cannot change
-    (`Strategy.reset_fields`). zero: the kind's empty object (`Strategy.zero`).
+    (`Strategy.type`). now: aware. subresource: `` for the main door. reset: paths that a write through this door
+    cannot change (`Strategy.reset_fields`). zero: the kind's empty object (`Strategy.zero`).
     """
 
     manager: str
@@ -58,8 +58,8 @@ class Context:
 def record_update(live: Object | None, new: Object, context: Context) -> list[dict[str, Any]]:
     """The managedFields of an object that was created (`live` None), replaced or patched.
 
-    `new` is decoded and defaulted; managedFields that it carries are the client's wish: `[{}]` forgets all, others replace the
-    live ones, none keeps them. Once forgotten, ownership is not recorded again until somebody applies.
+    `new` is decoded and defaulted; managedFields that it carries are the client's wish: `[{}]` forgets all, others
+    replace the live ones, none keeps them. Once forgotten, ownership is not recorded again until somebody applies.
     """
     entries = _entries(live, new, context)
     if entries is None or (not entries and live is not None):
@@ -133,8 +133,8 @@ def apply(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """(The live object, or the empty one, with the configuration merged in; its managedFields).
 
-    The merged object is raw: the caller decodes, defaults and validates it. `applied` is the request's body as sent. Raises
-    400 when the body carries managedFields, 500 when it does not fit the type, 409 for conflicts unless `force`.
+    The merged object is raw: the caller decodes, defaults and validates it. `applied` is the request's body as sent.
+    Raises 400 when the body carries managedFields, 500 when it does not fit the type, 409 for conflicts unless `force`.
     """
     if (applied.get("metadata") or {}).get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
@@ -199,9 +199,7 @@ def _apply(
     return merged, after
 
 
-def _named(
-    applied: Object, hidden: tuple[frozenset[str], frozenset[str]], node: TypeNode
-) -> FieldSet | None:
+def _named(applied: Object, hidden: tuple[frozenset[str], frozenset[str]], node: TypeNode) -> FieldSet | None:
     """The fields that a configuration names; its metadata as such belongs to nobody."""
     fields = typed.field_set(_visible(applied, hidden), node)
     if fields is None or fields.get("f:metadata", ...) != {}:

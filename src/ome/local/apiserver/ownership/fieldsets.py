@@ -1,8 +1,8 @@
 """Sets of fields in the form in which managedFields keep them (FieldsV1), and their arithmetic.
 
-A set is a nested dict: `f:name` a field, `k:{...}` an element of a keyed list, `v:...` an element of a set, `.` the thing
-itself. `{}` is a lone member. Sets are never changed once made; results share parts with their operands. None is the empty
-set.
+A set is a nested dict: `f:name` a field, `k:{...}` an element of a keyed list, `v:...` an element of a set, `.` the
+thing itself. `{}` is a lone member. Sets are never changed once made; results share parts with their operands. None is
+the empty set.
 """
 
 from __future__ import annotations
@@ -99,4 +99,3 @@ def element_text(key: str) -> str:
     fields = orjson.loads(text)
     shown = ",".join(f"{name}={orjson.dumps(fields[name]).decode()}" for name in sorted(fields))
     return f"[{shown}]"
-

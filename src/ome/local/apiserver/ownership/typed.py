@@ -1,7 +1,7 @@
 """An applied configuration as typed data: its checks, its field set, its merge into the live object, and pruning.
 
-The rules are those of structured merge: what a configuration names is merged by identity, atomic parts are replaced whole, the
-applied order of a list wins.
+The rules are those of structured merge: what a configuration names is merged by identity, atomic parts are replaced
+whole, the applied order of a list wins.
 """
 
 from __future__ import annotations
@@ -212,7 +212,8 @@ def _keys(items: list[Any], node: TypeNode) -> list[str]:
 def prune(value: Any, given_up: FieldSet, kept: FieldSet | None, node: TypeNode) -> Any:
     """The value without the fields that its applier no longer names and nobody else owns.
 
-    given_up: what the applier named the last time. kept: what anybody owns now. A removed thing takes along what is in it.
+    given_up: what the applier named the last time. kept: what anybody owns now. A removed thing takes along what is in
+    it.
     """
     if isinstance(value, dict) and not node.atomic:
         return _prune_fields(value, given_up, kept or {}, node)

@@ -1,8 +1,8 @@
 """The three patch types as pure functions over parsed JSON: JSON patch, JSON merge patch, strategic merge patch.
 
-Called by the server's write pipeline. None of them changes the document it is given; unchanged parts are shared with the
-result. A patch that does not apply raises `Problem` with the words of a real API server. Server-side apply is not here:
-`ome.local.apiserver.ownership`.
+Called by the server's write pipeline. None of them changes the document it is given; unchanged parts are shared with
+the result. A patch that does not apply raises `Problem` with the words of a real API server. Server-side apply is not
+here: `ome.local.apiserver.ownership`.
 """
 
 from __future__ import annotations

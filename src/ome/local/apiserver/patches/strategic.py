@@ -1,8 +1,8 @@
 """Strategic merge patch: a merge patch that knows which lists merge, and by which key.
 
-Merge keys and strategies come from the OpenAPI definitions. Directives: `$patch` (replace, delete), `$setElementOrder/`,
-`$deleteFromPrimitiveList/`, `$retainKeys`. Elements of the patch that the object lacks go to the front unless an order is
-given, as on a real server.
+Merge keys and strategies come from the OpenAPI definitions. Directives: `$patch` (replace, delete),
+`$setElementOrder/`, `$deleteFromPrimitiveList/`, `$retainKeys`. Elements of the patch that the object lacks go to the
+front unless an order is given, as on a real server.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _merge_ordered(original: dict[str, Any], patch: dict[str, Any], node: TypeNo
         if before is None and change is None:
             continue
         if change is None:
-            merged = before
+            merged = before or []
         elif before is None:
             merged = _without_directives(change)
         else:

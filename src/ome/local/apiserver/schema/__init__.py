@@ -36,7 +36,8 @@ class Structural:
         return types.from_structural(self.root.schema)
 
     def prune(self, obj: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """(The object without undeclared fields, their paths with `[i]`, sorted as warnings are). Copies what it keeps."""
+        """(The object without undeclared fields, their paths with `[i]`, sorted as warnings are). Copies what it
+        keeps."""
         return structural.prune(obj, self.root)
 
     def default(self, obj: dict[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """A structural schema at work on custom objects: pruning, defaulting, validation with the words of a real API server.
 
-Nodes are compiled when an object first reaches them, so a schema of megabytes costs nothing until it is used. Rules in CEL
-are in `schema.rules`, checks of the schema itself in `ome.local.apiserver.definitions`. Called by the custom strategy.
+Nodes are compiled when an object first reaches them, so a schema of megabytes costs nothing until it is used. Rules in
+CEL are in `schema.rules`, checks of the schema itself in `ome.local.apiserver.definitions`. Called by the custom
+strategy.
 """
 
 from __future__ import annotations

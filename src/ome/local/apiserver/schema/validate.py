@@ -110,8 +110,8 @@ def _check_number(value: float, node: Node, path: str, errors: list[FieldError])
     schema = node.schema
     name = schema.get("format")
     if "integer" in node.types and not node.int_or_string:
-        low, high = _RANGES.get(name or "int64", _RANGES["int64"])
-        if json_type(value) != "integer" or not low <= value <= high:
+        least, most = _RANGES.get(name or "int64", _RANGES["int64"])
+        if json_type(value) != "integer" or not least <= value <= most:
             kind = f"integer with format {name}" if name else "integer (default format)"
             errors.append(invalid_value(_NOWHERE, "", f"Checked value must be of type {kind} in {path}"))
             return
@@ -165,9 +165,8 @@ def _check_object(value: dict[str, Any], node: Node, path: str, old: Any, errors
         child = node.child(name)
         if child is not None:
             _validate(item, child, f"{path}.{name}" if path else name, before.get(name, ABSENT), errors)
-    for name in (*schema.get("required", ()), *embedded_required(node)):
-        if name not in value:
-            errors.append(required(f"{path}.{name}" if path else name))
+    wanted = (*schema.get("required", ()), *embedded_required(node))
+    errors += [required(f"{path}.{name}" if path else name) for name in wanted if name not in value]
 
 
 def _check_alternatives(value: Any, node: Node, path: str, errors: list[FieldError]) -> None:
