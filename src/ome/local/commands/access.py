@@ -15,7 +15,7 @@ from ome.kube.errors import NotFound
 from ome.kube.resources import ENDPOINT_SLICES, SERVICES
 from ome.kube.selectors import format_labels
 from ome.kube.sync import SyncClient
-from ome.local.commands.data import VARIABLE, DataDir, write_private
+from ome.local.commands.data import VARIABLE, DataDir, read_json, write_private
 from ome.local.commands.options import connect, data_option, output_option, print_json
 from ome.local.commands.refusals import Refusal
 
@@ -109,11 +109,15 @@ def url(data: DataDir, service: str) -> None:
             found = client.get(SERVICES, name, namespace)
         except NotFound as error:
             raise Refusal(str(error)) from error
+        address = read_json(data.urls).get(service)
+        if address:
+            click.echo(address)
+            return
         if not _ready_pods(client, found):
             raise Refusal(f"no pod behind Service {service} is ready")
     raise Refusal(
-        f"the pods behind Service {service} are simulated: nothing listens in them; "
-        "use an image that starts with local/ to run a real process"
+        f"the pods behind Service {service} are simulated, nothing listens in them: "
+        "an image that starts with local/ runs as a real process"
     )
 
 

@@ -65,6 +65,11 @@ class DataDir:
         return self.root / "pods"
 
     @property
+    def urls(self) -> Path:
+        """The loopback ports of Services whose pods are processes."""
+        return self.root / "urls.json"
+
+    @property
     def manager(self) -> Path:
         return self.root / "manager"
 

@@ -11,6 +11,8 @@ from ome.kube.errors import KubeError
 from ome.local.commands.refusals import Refusal
 
 _COMMANDS = {
+    "run": ("ome.local.commands.tour:run", "Start a cluster, serve a model, ask it something, stay."),
+    "chat": ("ome.local.commands.chat:chat", "Talk to a served model."),
     "up": ("ome.local.commands.life:up", "Start the cluster."),
     "status": ("ome.local.commands.life:status", "Say what runs."),
     "down": ("ome.local.commands.life:down", "Stop the cluster; its data stays."),

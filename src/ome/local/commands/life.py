@@ -273,8 +273,10 @@ def reset(data: DataDir, yes: bool) -> None:
 def _ours(data: DataDir) -> list[Path]:
     """What a cluster makes in its data directory; anything else there is not ours to delete."""
     folders = (data.certificates, data.log.parent, data.volumes, data.pods, data.manager)
+    # What the process pods leave: sockets, and the ports of `ome local url`.
+    processes = [data.root / "run", data.root / "nodes", data.urls]
     database = [data.database.with_name(data.database.name + suffix) for suffix in ("", "-wal", "-shm")]
-    return [*folders, *database, data.kubeconfig, data.state, data.lock]
+    return [*folders, *processes, *database, data.kubeconfig, data.state, data.lock]
 
 
 def _delete(path: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -101,7 +101,6 @@ def ready(
 ) -> None:
     """Mark a model as downloaded on the nodes."""
     with connect(data, kubeconfig) as client:
-        spec = _spec(client, namespace, name)
         known = [found["metadata"]["name"] for found in client.list(NODES)]
         missing = [node for node in only if node not in known]
         if missing:
@@ -109,12 +108,36 @@ def ready(
         nodes = list(only) or known
         if not nodes:
             raise Refusal("there is no node to mark; `ome local node add NAME` makes one")
-        config = model_config(spec, format_, architecture, size)
-        entry = json.dumps({"name": name, "status": "Ready", "config": config}, separators=(",", ":"))
-        for node in nodes:
-            client.patch(NODES, node, "", {"metadata": {"labels": {label_key(namespace, name): "Ready"}}})
-            _write_entry(client, ome_namespace, node, entry_key(namespace, name), entry)
+        mark_ready(
+            client,
+            name,
+            nodes=nodes,
+            namespace=namespace,
+            format_=format_,
+            architecture=architecture,
+            size=size,
+            ome_namespace=ome_namespace,
+        )
     click.echo(f"Model {name} is ready on {', '.join(nodes)}.")
+
+
+def mark_ready(
+    client: SyncClient,
+    name: str,
+    *,
+    nodes: Sequence[str],
+    namespace: str = "",
+    format_: str = "",
+    architecture: str = "",
+    size: str = "",
+    ome_namespace: str = "ome",
+) -> None:
+    """Leave the agent's marks on these nodes. `namespace` is empty for a ClusterBaseModel. Raises Refusal."""
+    config = model_config(_spec(client, namespace, name), format_, architecture, size)
+    entry = json.dumps({"name": name, "status": "Ready", "config": config}, separators=(",", ":"))
+    for node in nodes:
+        client.patch(NODES, node, "", {"metadata": {"labels": {label_key(namespace, name): "Ready"}}})
+        _write_entry(client, ome_namespace, node, entry_key(namespace, name), entry)
 
 
 def _spec(client: SyncClient, namespace: str, name: str) -> Mapping[str, Any]:

@@ -14,8 +14,10 @@ import json
 import logging
 import os
 import signal
+import sqlite3
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import ome
@@ -28,10 +30,12 @@ from ome.kube.errors import KubeError
 from ome.kube.sync import SyncClient
 from ome.local.apiserver import certificates
 from ome.local.apiserver.auth import MASTERS
+from ome.local.apiserver.durable import Database
 from ome.local.apiserver.http import User
 from ome.local.apiserver.kubeconfig import write_kubeconfig
 from ome.local.apiserver.serve import Serving, serve
 from ome.local.apiserver.server import ApiServer
+from ome.local.apiserver.tokens import load_key
 from ome.local.cluster import LocalWorkloads, NodeStandIn
 from ome.local.commands import managing
 from ome.local.commands.data import DataDir, held, write_private
@@ -69,6 +73,12 @@ def run(wanted: Wanted, ready: Callable[[dict[str, Any]], None]) -> None:
         asyncio.run(_run(wanted, ready))
 
 
+def log_to(path: Path) -> None:
+    """Send the cluster's log to a file, for a command whose terminal belongs to something else."""
+    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(level=logging.INFO, filename=path, format=form, force=True)
+
+
 async def _run(wanted: Wanted, ready: Callable[[dict[str, Any]], None]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -100,8 +110,18 @@ class _Cluster:
         files = await asyncio.to_thread(certificates.ensure, data.certificates, [HOST], certificates.utc_now())
         token = data.admin_token()
         streams = PodStreams()
-        server = _api_server(wanted, token, files.bundle(), files.token_key.read_bytes(), streams)
-        await server.start()
+        database = _database(data)
+        stack.callback(database.close)
+        server = ApiServer(
+            tokens={token: User("kubernetes-admin", groups=("kubeadm:cluster-admins", MASTERS))},
+            address=f"{HOST}:{wanted.port}",
+            certificate=files.bundle(),
+            database=database,
+            token_key=load_key(files.token_key),
+            logs=streams,
+            execs=streams,
+        )
+        await _load(server, data)
         serving = await _listen(server, wanted.port, files)
         stack.push_async_callback(serving.close)
         cluster = cls(wanted, serving, files.bundle(), streams)
@@ -163,7 +183,7 @@ class _Cluster:
         }
         for name, work in parts.items():
             stack.push_async_callback(_cancel, _spawn(name, work))
-        await install_base(client("ome-install"))
+        await _install(client("ome-install"))
         if self.wanted.manager:
             await asyncio.to_thread(self._start_manager)
         stack.push_async_callback(asyncio.to_thread, managing.stop, self.wanted.data)
@@ -191,14 +211,32 @@ class _Cluster:
                 log.warning("the manager's token was not renewed: %s", error)
 
 
-def _api_server(wanted: Wanted, token: str, bundle: str, signing_key: bytes, streams: PodStreams) -> ApiServer:
-    administrator = User("kubernetes-admin", groups=("kubeadm:cluster-admins", MASTERS))
-    return ApiServer(
-        tokens={token: administrator},
-        address=f"{HOST}:{wanted.port}",
-        certificate=bundle,
-        logs=streams,
-        execs=streams,
+async def _install(client: Client) -> None:
+    try:
+        await install_base(client)
+    except KubeError as error:
+        raise Refusal(f"OME could not be installed: {error}") from error
+
+
+def _database(data: DataDir) -> Database:
+    try:
+        return Database(data.database)
+    except sqlite3.Error as error:
+        raise Refusal(_damaged(data, error)) from error
+
+
+async def _load(server: ApiServer, data: DataDir) -> None:
+    """Start the API server with what the database holds."""
+    try:
+        await server.start()
+    except (sqlite3.Error, ValueError) as error:
+        raise Refusal(_damaged(data, error)) from error
+
+
+def _damaged(data: DataDir, error: Exception) -> str:
+    return (
+        f"the database {data.database} cannot be read ({error}); it is left as it is: "
+        "move it away, or delete all data with `ome local reset`"
     )
 
 
