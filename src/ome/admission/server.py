@@ -58,23 +58,12 @@ class Webhooks:
 
     def handlers(self) -> dict[str, Handler]:
         """Path -> check."""
-        namespaced, cluster = RuntimeKind.NAMESPACED, RuntimeKind.CLUSTER
-        return {
-            "/mutate-ome-io-v1beta1-inferenceservice": self._unchanged,
-            "/mutate-ome-io-v1beta1-servingruntime": self._runtime_preset,
-            "/mutate-ome-io-v1beta1-clusterservingruntime": self._runtime_preset,
-            "/mutate-pods": self._pod,
-            "/validate-ome-io-v1beta1-inferenceservice": self._service,
-            "/validate-ome-io-v1beta1-servingruntime": partial(self._runtime, namespaced),
-            "/validate-ome-io-v1beta1-clusterservingruntime": partial(self._runtime, cluster),
-            "/validate-ome-io-v1beta1-basemodel": partial(self._model, False),
-            "/validate-ome-io-v1beta1-clusterbasemodel": partial(self._model, True),
-            "/validate-ome-io-v1beta1-inferencereplica": self._replica,
-            "/validate-ome-io-v1beta1-benchmarkjob": self._benchmark,
-            "/validate-ome-io-v1beta1-rolloutpolicy": partial(self._policy, "RolloutPolicy"),
-            "/validate-ome-io-v1beta1-autoscalerpolicy": partial(self._policy, "AutoscalerPolicy"),
-            "/validate-apps-v1-controllerrevision": self._revision,
-        }
+        return {path: partial(check, self) for path, check in _checks().items()}
+
+    @staticmethod
+    def paths() -> list[str]:
+        """Every path that is served."""
+        return [*_checks()]
 
     async def _unchanged(self, request: Request) -> Verdict:
         """Defaults are the schema's alone: nothing is written back (`spec/inference-service.md` section 2)."""
@@ -86,6 +75,12 @@ class Webhooks:
             lambda world: validate_service(new, request.old_object, world, self._features), self._sources
         )
 
+    async def _namespaced_runtime(self, request: Request) -> Verdict:
+        return await self._runtime(RuntimeKind.NAMESPACED, request)
+
+    async def _cluster_runtime(self, request: Request) -> Verdict:
+        return await self._runtime(RuntimeKind.CLUSTER, request)
+
     async def _runtime(self, kind: RuntimeKind, request: Request) -> Verdict:
         new = _placed(request)
         return await judge(lambda world: validate_runtime(new, kind, world), self._sources)
@@ -93,8 +88,11 @@ class Webhooks:
     async def _runtime_preset(self, request: Request) -> Verdict:
         return default_runtime(_placed(request))
 
-    async def _model(self, cluster: bool, request: Request) -> Verdict:
-        return validate_model(_placed(request), cluster=cluster)
+    async def _base_model(self, request: Request) -> Verdict:
+        return validate_model(_placed(request), cluster=False)
+
+    async def _cluster_base_model(self, request: Request) -> Verdict:
+        return validate_model(_placed(request), cluster=True)
 
     async def _replica(self, request: Request) -> Verdict:
         new, manager = _placed(request), self._environment.username
@@ -109,6 +107,12 @@ class Webhooks:
     async def _benchmark(self, request: Request) -> Verdict:
         return validate_benchmark(_placed(request))
 
+    async def _rollout_policy(self, request: Request) -> Verdict:
+        return await self._policy("RolloutPolicy", request)
+
+    async def _autoscaler_policy(self, request: Request) -> Verdict:
+        return await self._policy("AutoscalerPolicy", request)
+
     async def _policy(self, kind: str, request: Request) -> Verdict:
         new = None if request.object is None else _placed(request)
         return await judge(lambda world: validate_policy(kind, new, request.old_object, world), self._sources)
@@ -118,6 +122,25 @@ class Webhooks:
         name = named_weight(pod)
         weight = await self._environment.client.find(FINE_TUNED_WEIGHTS, name, into=dict) if name else None
         return mutate_pod(pod, await self._environment.config(), weight)
+
+
+def _checks() -> dict[str, Callable[[Webhooks, Request], Awaitable[Verdict]]]:
+    return {
+        "/mutate-ome-io-v1beta1-inferenceservice": Webhooks._unchanged,
+        "/mutate-ome-io-v1beta1-servingruntime": Webhooks._runtime_preset,
+        "/mutate-ome-io-v1beta1-clusterservingruntime": Webhooks._runtime_preset,
+        "/mutate-pods": Webhooks._pod,
+        "/validate-ome-io-v1beta1-inferenceservice": Webhooks._service,
+        "/validate-ome-io-v1beta1-servingruntime": Webhooks._namespaced_runtime,
+        "/validate-ome-io-v1beta1-clusterservingruntime": Webhooks._cluster_runtime,
+        "/validate-ome-io-v1beta1-basemodel": Webhooks._base_model,
+        "/validate-ome-io-v1beta1-clusterbasemodel": Webhooks._cluster_base_model,
+        "/validate-ome-io-v1beta1-inferencereplica": Webhooks._replica,
+        "/validate-ome-io-v1beta1-benchmarkjob": Webhooks._benchmark,
+        "/validate-ome-io-v1beta1-rolloutpolicy": Webhooks._rollout_policy,
+        "/validate-ome-io-v1beta1-autoscalerpolicy": Webhooks._autoscaler_policy,
+        "/validate-apps-v1-controllerrevision": Webhooks._revision,
+    }
 
 
 def _placed(request: Request) -> Json:
