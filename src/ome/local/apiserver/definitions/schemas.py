@@ -24,8 +24,9 @@ _KNOWN: Final = frozenset(
     {
         "$ref", "$schema", "additionalItems", "additionalProperties", "allOf", "anyOf", "default", "definitions",
         "dependencies", "description", "enum", "example", "exclusiveMaximum", "exclusiveMinimum", "externalDocs",
-        "format", "id", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties",
-        "minimum", "multipleOf", "not", "nullable", "oneOf", "pattern", "patternProperties", "properties", "required",
+        "format", "id", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength",
+        "minProperties", "minimum",
+        "multipleOf", "not", "nullable", "oneOf", "pattern", "patternProperties", "properties", "required",
         "title", "type", "uniqueItems", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string",
         "x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-map-type",
         "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",

@@ -69,8 +69,8 @@ _RULES: Final[dict[tuple[str, str], type[Strategy]]] = {
 _CLUSTER_SCOPED: Final = frozenset(
     {
         "Namespace", "Node", "PersistentVolume", "ComponentStatus", "PriorityClass", "StorageClass", "CSIDriver",
-        "CSINode", "VolumeAttachment", "VolumeAttributesClass", "ClusterRole", "ClusterRoleBinding", "IngressClass", "IPAddress",
-        "ServiceCIDR", "RuntimeClass", "CertificateSigningRequest", "MutatingWebhookConfiguration",
+        "CSINode", "VolumeAttachment", "VolumeAttributesClass", "ClusterRole", "ClusterRoleBinding", "IngressClass",
+        "IPAddress", "ServiceCIDR", "RuntimeClass", "CertificateSigningRequest", "MutatingWebhookConfiguration",
         "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
         "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "CustomResourceDefinition", "APIService",
         "ClusterTrustBundle", "SelfSubjectReview", "TokenReview", "SelfSubjectAccessReview", "SelfSubjectRulesReview",

@@ -160,7 +160,8 @@ class StatefulSet(Strategy):
         if any(not values.equal(spec.get(field), before.get(field)) for field in others):
             text = (
                 "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
-                "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+                "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
+                "'minReadySeconds' are forbidden"
             )
             errors.append(forbidden_field("spec", text))
         return errors or self.errors(obj)

@@ -7,8 +7,23 @@ here: `ome.local.apiserver.ownership`.
 
 from __future__ import annotations
 
-from ome.local.apiserver.patches.json_patch import MAX_OPERATIONS, json_patch, unknown_members
+from ome.local.apiserver.patches.json_patch import (
+    MAX_OPERATIONS,
+    DoesNotApplyError,
+    apply_operations,
+    json_patch,
+    unknown_members,
+)
 from ome.local.apiserver.patches.merge import merge_patch
 from ome.local.apiserver.patches.strategic import go_text, strategic_merge
 
-__all__ = ["MAX_OPERATIONS", "go_text", "json_patch", "merge_patch", "strategic_merge", "unknown_members"]
+__all__ = [
+    "MAX_OPERATIONS",
+    "DoesNotApplyError",
+    "apply_operations",
+    "go_text",
+    "json_patch",
+    "merge_patch",
+    "strategic_merge",
+    "unknown_members",
+]

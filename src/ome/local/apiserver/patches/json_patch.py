@@ -14,8 +14,8 @@ MAX_OPERATIONS: Final = 10_000
 _MEMBERS: Final = frozenset({"op", "path", "from", "value"})
 
 
-class _DoesNotApplyError(Exception):
-    pass
+class DoesNotApplyError(Exception):
+    """An operation that does not apply to the document; the text says why."""
 
 
 def json_patch(doc: dict[str, Any], ops: Any) -> Any:
@@ -26,14 +26,41 @@ def json_patch(doc: dict[str, Any], ops: Any) -> Any:
     if len(ops) > MAX_OPERATIONS:
         text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(ops)}"
         raise Problem(413, "RequestEntityTooLarge", text)
-    result: Any = doc
     try:
-        for op in ops:
-            result = _apply(result, op)
-    except _DoesNotApplyError:
+        return apply_operations(doc, ops)
+    except DoesNotApplyError:
         text = "the server rejected our request due to an error in our request"
         raise Problem(422, "Invalid", text, {}) from None
+
+
+def apply_operations(doc: Any, ops: list[dict[str, Any]]) -> Any:
+    """The same for a patch that did not come from a client, such as a webhook's. Raises DoesNotApplyError with the
+    cause."""
+    result = doc
+    for op in ops:
+        try:
+            result = _apply(result, op)
+        except DoesNotApplyError:
+            raise DoesNotApplyError(_cause(result, op)) from None
     return result
+
+
+def _cause(doc: Any, op: dict[str, Any]) -> str:
+    """Why an operation failed, in the words of a real server."""
+    kind, path = op.get("op"), op.get("path")
+    if kind not in ("add", "remove", "replace", "move", "test", "copy"):
+        return f"Unexpected kind: {kind}"
+    if kind == "test":
+        return f"testing value {path} failed: test failed"
+    try:
+        container = _container(doc, _pointer(path))
+    except (DoesNotApplyError, IndexError):
+        shown = path if kind == "replace" else f'"{path}"'
+        return f"{kind} operation does not apply: doc is missing path: {shown}: missing value"
+    if kind == "replace" or isinstance(container, list):
+        return f"{kind} operation does not apply: doc is missing key: {path}: missing value"
+    key = str(path).rsplit("/", 1)[-1]
+    return f"error in {kind} for path: '{path}': Unable to {kind} nonexistent key: {key}: missing value"
 
 
 def unknown_members(ops: Any) -> list[str]:
@@ -77,16 +104,16 @@ def _apply(doc: Any, op: dict[str, Any]) -> Any:
         if kind == "move":
             doc = _remove(doc, source)
         return _put(doc, path, value, insert=True)
-    raise _DoesNotApplyError
+    raise DoesNotApplyError
 
 
 def _pointer(text: Any) -> list[str]:
     if not isinstance(text, str):
-        raise _DoesNotApplyError
+        raise DoesNotApplyError
     if text == "":
         return []
     if not text.startswith("/"):
-        raise _DoesNotApplyError
+        raise DoesNotApplyError
     return [part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/")]
 
 
@@ -94,9 +121,9 @@ def _index(part: str, length: int) -> int:
     try:
         index = int(part)
     except ValueError:
-        raise _DoesNotApplyError from None
+        raise DoesNotApplyError from None
     if index < -length or index >= length:
-        raise _DoesNotApplyError
+        raise DoesNotApplyError
     return index + length if index < 0 else index
 
 
@@ -106,21 +133,21 @@ def _get(container: Any, part: str) -> Any:
         return container.get(part)
     if isinstance(container, list):
         return container[_index(part, len(container))]
-    raise _DoesNotApplyError
+    raise DoesNotApplyError
 
 
 def _container(doc: Any, path: list[str]) -> Any:
     for part in path[:-1]:
         doc = _get(doc, part)
     if not isinstance(doc, (dict, list)):
-        raise _DoesNotApplyError
+        raise DoesNotApplyError
     return doc
 
 
 def _test(doc: Any, path: list[str], expected: Any) -> None:
     found = _get(_container(doc, path), path[-1]) if path else doc
     if not _equal(found, expected):
-        raise _DoesNotApplyError
+        raise DoesNotApplyError
 
 
 def _equal(left: Any, right: Any) -> bool:
@@ -137,14 +164,14 @@ def _equal(left: Any, right: Any) -> bool:
 def _put(doc: Any, path: list[str], value: Any, *, insert: bool) -> Any:
     """A copy of `doc` along `path` with the value added (`insert`) or replaced."""
     if not path:
-        raise _DoesNotApplyError
+        raise DoesNotApplyError
     part, rest = path[0], path[1:]
     if isinstance(doc, dict):
         if rest and part not in doc:
-            raise _DoesNotApplyError
+            raise DoesNotApplyError
         return {**doc, part: _put(doc[part], rest, value, insert=insert) if rest else value}
     if not isinstance(doc, list):
-        raise _DoesNotApplyError
+        raise DoesNotApplyError
     copy = list(doc)
     if rest:
         index = _index(part, len(copy))
@@ -160,16 +187,16 @@ def _put(doc: Any, path: list[str], value: Any, *, insert: bool) -> Any:
 
 def _remove(doc: Any, path: list[str]) -> Any:
     if not path:
-        raise _DoesNotApplyError
+        raise DoesNotApplyError
     part, rest = path[0], path[1:]
     if isinstance(doc, dict):
         if part not in doc:
-            raise _DoesNotApplyError
+            raise DoesNotApplyError
         if rest:
             return {**doc, part: _remove(doc[part], rest)}
         return {key: value for key, value in doc.items() if key != part}
     if not isinstance(doc, list):
-        raise _DoesNotApplyError
+        raise DoesNotApplyError
     index = _index(part, len(doc))
     if rest:
         return [*doc[:index], _remove(doc[index], rest), *doc[index + 1 :]]
