@@ -1,8 +1,7 @@
 """What an accelerator class does to a component's pods: resources, node affinity, argument and environment overrides.
 
 Pure (`spec/serving-runtimes.md sections 7.3, 7.5, 8.3`). Which class it is, `ome.runtimes.accelerators` decides.
-Called by
-`ome.rendering.pods`.
+Called by `ome.rendering.pods`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Command-line flags in `args` and `command`: replacing a value in place, adding what is missing
-(`spec/serving-runtimes.md
-section 7.5`).
+(`spec/serving-runtimes.md section 7.5`).
 
 Pure functions over lists of strings. Called by `ome.rendering.accelerators`.
 """
@@ -15,9 +14,8 @@ PIPELINE_FLAGS = ("--pp-size", "--pp", "--pipeline-parallel-size")
 
 
 def merge_flags(args: Sequence[str], command: Sequence[str], overrides: Sequence[str]) -> list[str]:
-    """`args` with each override's flag given the override's value; an override whose flag stands nowhere is
-    appended. A flag only in
-    `command` stays there."""
+    """`args` with each override's flag given the override's value; an override whose flag stands nowhere is appended.
+    A flag only in `command` stays there."""
     merged = list(args)
     for flag, value in _flags(overrides):
         place = _find(merged, flag)
@@ -30,8 +28,7 @@ def merge_flags(args: Sequence[str], command: Sequence[str], overrides: Sequence
 
 def set_parallelism(container: dict[str, Any], override: Mapping[str, Any]) -> None:
     """Rewrite the value of an existing tensor or pipeline flag, in `args` first, else in `command`; never adds a
-    flag. 0 and unset do
-    nothing."""
+    flag. 0 and unset do nothing."""
     for flags, size in (
         (TENSOR_FLAGS, override.get("tensorParallelSize")),
         (PIPELINE_FLAGS, override.get("pipelineParallelSize")),
@@ -52,8 +49,7 @@ def _set_first(container: dict[str, Any], flags: Sequence[str], value: str) -> N
 
 def _flags(words: Sequence[str]) -> list[tuple[str, str | None]]:
     """Pairs of flag and value from `--flag=value`, `--flag value` and `--flag`; a word that is no flag and follows
-    none stands for
-    itself."""
+    none stands for itself."""
     pairs: list[tuple[str, str | None]] = []
     for word in words:
         if word.startswith("-"):

@@ -80,8 +80,7 @@ def lifecycle(
     multi_pod: bool,
 ) -> Json:
     """The effective LifecycleSpec, field by field: service, runtime, operator, built-in. `minReadySeconds` is not in
-    it: it has a
-    field of its own on the InferenceReplica. Empty strings count as unset."""
+    it: it has a field of its own on the InferenceReplica. Empty strings count as unset."""
     own = service.get("lifecycle") or {}
     merged = merge_object((runtime_config or {}).get("lifecycle") or {}, own, SERVICE)
     merged.pop("minReadySeconds", None)

@@ -2,9 +2,8 @@
 not.
 
 Pure matching of one entry with one model. Ranking runtimes is `ome.runtimes.selection`; this lives below it because
-rendering asks
-the same question to find the entry whose `acceleratorConfig` applies (`spec/serving-runtimes.md sections 5.1-5.5,
-7.5`).
+rendering asks the same question to find the entry whose `acceleratorConfig` applies (`spec/serving-runtimes.md
+sections 5.1-5.5, 7.5`).
 """
 
 from __future__ import annotations
@@ -154,8 +153,7 @@ def best_entry(
     entries: Iterable[Mapping[str, Any]], model: Mapping[str, Any], *, auto_select_only: bool
 ) -> Mapping[str, Any] | None:
     """The entry whose `acceleratorConfig` applies (section 7.5): one that fits the model wholly before one that fits
-    only format and
-    framework, then the higher score, then the earlier."""
+    only format and framework, then the higher score, then the earlier."""
     fitting = [
         entry
         for entry in entries

@@ -1,9 +1,8 @@
 """One merge of JSON objects, driven by declared merge keys; the two rule sets OME has stand at the top.
 
 `INHERITANCE` lays a child runtime's spec over its parents' (`spec/serving-runtimes.md section 6`), `SERVICE` a
-service's component over
-the runtime's (section 7.1), `CONTAINER` a runner over the pod's container of the same name (section 7.2). In all of
-them:
+service's component over the runtime's (section 7.1), `CONTAINER` a runner over the pod's container of the same name
+(section 7.2). In all of them:
 
 - objects and maps merge field by field, scalars and lists without a key are replaced;
 - an empty value (`[]`, `{}`, `""`, null) in the upper layer never removes anything;
@@ -84,9 +83,8 @@ def _merge_keyed(
     lower: Sequence[Mapping[str, Any]], upper: Sequence[Mapping[str, Any]], merge_key: str, rules: MergeRules
 ) -> list[dict[str, Any]]:
     """Upper items keep their order. An item only the lower list has stands before the next upper item if that one is
-    in the lower
-    list too and stands later there, otherwise after it (section 7.1: it decides `$(VAR)` in env, and which port is
-    first)."""
+    in the lower list too and stands later there, otherwise after it (section 7.1: it decides `$(VAR)` in env, and
+    which port is first)."""
     by_key: dict[Any, Mapping[str, Any]] = {}
     position: dict[Any, int] = {}
     for index, item in enumerate(lower):

@@ -1,6 +1,5 @@
 """Labels and annotations of a component: what is copied, what never is, what OME adds (`spec/inference-service.md
-sections 2 and 4`,
-`spec/serving-runtimes.md section 7.4`, `spec/labels-and-annotations.md`).
+sections 2 and 4`, `spec/serving-runtimes.md section 7.4`, `spec/labels-and-annotations.md`).
 
 Pure. Called by `ome.rendering.render`; `ome.rendering.children` asks it what a Service may carry.
 """

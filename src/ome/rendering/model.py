@@ -231,10 +231,8 @@ class RenderedComponent:
       overlays.
     - `worker_template`: same shape, None for single-pod components; `worker_size` pods of it per leader (0 without).
     - `labels`, `annotations`: for the component's objects. `labels` includes `app` only in RawDeployment (the
-      selector value is
-      `selector_app` in every mode). `annotations` are all of the component's;
-      `ome.rendering.metadata.service_annotations` filters
-      them for Services.
+      selector value is `selector_app` in every mode). `annotations` are all of the component's;
+      `ome.rendering.metadata.service_annotations` filters them for Services.
     - `service_ports`: ports of the component Service, first = the public one:
       `{"name", "port", "targetPort", "protocol", "appProtocol"?}`.
     - `lifecycle`: effective LifecycleSpec (plain dict, OMENative only; {} in the other modes), resolved field by field.

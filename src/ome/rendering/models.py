@@ -2,8 +2,7 @@
 labels.
 
 Pure (`spec/models.md sections 3, 6 and 8`, `spec/serving-runtimes.md sections 7.3 and 7.4`). Called by
-`ome.rendering.pods`;
-`model_node_label` also by `ome.models`, which writes the label.
+`ome.rendering.pods`; `model_node_label` also by `ome.models`, which writes the label.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 section 7.6`).
 
 Every string of a container is expanded on its own; a value goes in as it is and is never expanded again, so nothing
-in it can break
-or change the container. Everything outside the subset is a `TemplateError`: a typo must not reach a pod. `$(VAR)` is
-Kubernetes' and is
-left alone. To write literal braces: `{{"{{"}}`.
+in it can break or change the container. Everything outside the subset is a `TemplateError`: a typo must not reach a
+pod. `$(VAR)` is Kubernetes' and is left alone. To write literal braces: `{{"{{"}}`.
 """
 
 from __future__ import annotations

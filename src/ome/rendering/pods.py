@@ -1,6 +1,5 @@
 """Pod specs of one component: the runner with its environment, mounts, resources and arguments, placed among the
-pod's containers
-(`spec/serving-runtimes.md section 7.2`; the comments number its steps).
+pod's containers (`spec/serving-runtimes.md section 7.2`; the comments number its steps).
 
 Pure. Called by `ome.rendering.render`, once for a single pod or a leader and once for a worker.
 """

@@ -1,8 +1,7 @@
 """The way into rendering: `render` makes every declared component of a service, `render_component` one of them.
 
 Pure (`spec/serving-runtimes.md section 7`, `spec/inference-service.md sections 2, 3 and 8`). Called by
-`ome.services`, by the
-standalone half of `ome.omenative` and, for a preview, by the command line.
+`ome.services`, by the standalone half of `ome.omenative` and, for a preview, by the command line.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 section 8`).
 
 Pure. What a class does to pods is `ome.rendering.accelerators`. Called by `ome.services`, the accelerator-class
-controller and the
-command line.
+controller and the command line.
 """
 
 from __future__ import annotations
@@ -72,9 +71,8 @@ def choose_accelerator(
 ) -> AcceleratorFacts | None:
     """The class of one component; a router never has one, nor a component of a runtime that lists none.
 
-    A named class beats any policy and need not be in the runtime's list. Raises `AcceleratorClassNotFoundError` for
-    a named one that
-    does not exist; under a policy missing classes are skipped."""
+    A named class beats any policy and need not be in the runtime's list. Raises `AcceleratorClassNotFoundError` for a
+    named one that does not exist; under a policy missing classes are skipped."""
     listed = _part(runtime_spec, "acceleratorRequirements").get("acceleratorClasses") or []
     if component is Component.ROUTER or not listed:
         return None

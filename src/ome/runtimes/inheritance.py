@@ -18,8 +18,7 @@ MAX_DEPTH = 5
 
 class ChainError(Exception):
     """A chain that does not resolve. `reason` is the reason of condition `InheritanceReady`; `path` the names from
-    the runtime asked
-    about upward; `parent` the name that is wrong."""
+    the runtime asked about upward; `parent` the name that is wrong."""
 
     reason = "ResolverError"
 

@@ -2,8 +2,7 @@
 sections 2.5 and 6`).
 
 A change of a runtime concerns itself and everything below it. The decision is `plan_status`; the controller reads
-caches, writes the
-status when it changed, and says so in a Warning event when a chain broke.
+caches, writes the status when it changed, and says so in a Warning event when a chain broke.
 """
 
 from __future__ import annotations

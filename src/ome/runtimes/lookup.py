@@ -2,8 +2,7 @@
 section 4`).
 
 Pure but for a memo of merged specs and hashes: a thousand services of one runtime must not merge and hash it a
-thousand times. Called by
-`ome.services`, `ome.omenative` (standalone replicas), admission and the command line.
+thousand times. Called by `ome.services`, `ome.omenative` (standalone replicas), admission and the command line.
 """
 
 from __future__ import annotations
@@ -83,8 +82,7 @@ class ResolvedRuntime:
 
 def find_runtime(name: str, kind: str, namespace: str, reader: RuntimeReader) -> Runtime:
     """The runtime itself, nothing inherited. `kind` "" = an object that skipped API defaulting. Raises
-    `RuntimeNotFoundError` with the
-    exact text, `UnsupportedKindError`."""
+    `RuntimeNotFoundError` with the exact text, `UnsupportedKindError`."""
     own = reader.serving_runtime(namespace, name)
     if kind == RuntimeKind.NAMESPACED:
         if own is None:

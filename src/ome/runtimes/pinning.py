@@ -2,9 +2,9 @@
 sections 4-6`).
 
 `decide_pin` is the whole algorithm of section 5 as a pure function. What it must know and does not yet, it asks for:
-a decision may be
-`LookUp` (give it the revision) or `Ensure` (find or create one); the caller answers and asks again with the same facts
-(`ome.runtimes.revision_store.RevisionStore.resolve_pin` is that loop). Every other decision is final for the pass.
+a decision may be `LookUp` (give it the revision) or `Ensure` (find or create one); the caller answers and asks again
+with the same facts (`ome.runtimes.revision_store.RevisionStore.resolve_pin` is that loop). Every other decision is
+final for the pass.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Runtimes as this room reads them: one shape for both kinds, and the protocol by which they are looked up.
 
 `RuntimeReader` has a cache-backed form for the manager (`CachedRuntimes`) and a fixed one for admission, the command
-line and tests
-(`RuntimeSnapshot`). Nothing here decides.
+line and tests (`RuntimeSnapshot`). Nothing here decides.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Runtime revisions as objects: what OME stores, how a stored one is read, which one is reused
-(`spec/runtime-revisions.md
-sections 2 and 3`).
+(`spec/runtime-revisions.md sections 2 and 3`).
 
 Pure. Reading and writing them in a cluster is `ome.runtimes.revision_store`. Not to be confused with OMENative's
 pod-template revisions.

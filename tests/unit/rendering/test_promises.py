@@ -2,8 +2,7 @@
 kept.
 
 A difference here rolls users' pods. If that is meant, a decision record says so, and `python -m
-tests.unit.rendering.test_promises`
-writes the file anew.
+tests.unit.rendering.test_promises` writes the file anew.
 """
 
 from __future__ import annotations
