@@ -134,6 +134,8 @@ class Pipeline:
                     value = None
                 if isinstance(value, dict):
                     return value
+            if kind == "application/json-patch+json":
+                raise bad_request("invalid JSON patch") from error
             raise bad_request(f"error decoding patch: {bodies.go_json_error(data, error)}") from error
 
     def patched(self, call: Call, kind: str, current: Object, patch: Any) -> Object:
@@ -149,29 +151,47 @@ class Pipeline:
             result = patches.strategic_merge(current, patch, self.definition_name(type_))
         if not isinstance(result, dict):
             raise bad_request("Invalid JSON Patch")
-        for name, value in (("kind", type_.kind), ("apiVersion", type_.api_version)):
-            if result.get(name) != value:
-                self._wrong_type_after_patch(call, result)
-        decoded, unknown = self._decode(type_, self.copy(result))
+        strategic = kind == "application/strategic-merge-patch+json"
+        shown = patches.go_text(patch) if strategic else orjson.dumps(result).decode()
+        if result.get("kind") != type_.kind or result.get("apiVersion") != type_.api_version:
+            self._wrong_type_after_patch(call, result, shown)
+        try:
+            decoded, unknown = self._decode(type_, self.copy(result))
+        except kinds.DecodeError as error:
+            raise _bad_patch(shown, error.converter if strategic else error.cause) from error
+        self._check_name_after_patch(call, decoded)
         faults += [f'unknown field "{path}"' for path in unknown]
         if faults and call.field_validation != "Ignore":
             if call.strict:
-                shown = (
-                    patches.go_text(patch) if isinstance(patch, dict) else call.request.body.decode("utf-8", "replace")
-                )
-                error = invalid_value("patch", shown, f"strict decoding error: {', '.join(faults)}")
-                raise Problem(422, "Invalid", f' "" is invalid: {error}', {"causes": [error.cause()]})
+                raise _bad_patch(shown, f"strict decoding error: {', '.join(faults)}")
             call.warnings.extend(faults)
         return decoded
 
-    def _wrong_type_after_patch(self, call: Call, obj: Object) -> None:
+    def _wrong_type_after_patch(self, call: Call, obj: Object, shown: str) -> None:
         """A patch that changed kind or apiVersion."""
         type_ = call.type
         if type_.custom is not None:
             self._check_custom_kind(call, obj, obj.get("kind"), obj.get("apiVersion"))
             return
         obj.setdefault("kind", type_.kind)
-        self._check_kind(call, obj)
+        try:
+            self._check_kind(call, obj)
+        except Problem as problem:
+            _, found, cause = problem.message.partition(f"cannot be handled as a {type_.kind}: ")
+            raise _bad_patch(shown, cause if found else problem.message) from problem
+
+    def _check_name_after_patch(self, call: Call, obj: Object) -> None:
+        """A patch cannot give an object another name or namespace. Raises Problem 400."""
+        metadata = obj["metadata"]
+        name = metadata.get("name")
+        if not name:
+            raise bad_request(
+                f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+            )
+        if name != call.name:
+            raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+        if call.type.namespaced and metadata.get("namespace", call.namespace) != call.namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
     def definition_name(self, type_: ResourceType) -> str:
         """The OpenAPI definition of a built-in kind."""
@@ -278,6 +298,12 @@ class Pipeline:
         errors: list[FieldError] = strategy.validate_update(obj, old, subresource)
         if errors:
             raise invalid(call.type.kind, call.type.group, str(obj["metadata"].get("name") or ""), errors)
+
+
+def _bad_patch(shown: str, cause: str) -> Problem:
+    """422 for a patch whose result is no object of its kind; names neither kind nor object, as a real server."""
+    error = invalid_value("patch", shown, cause)
+    return Problem(422, "Invalid", f' "" is invalid: {error}', {"causes": [error.cause()]})
 
 
 def _set_managed(obj: Object, managed: list[dict[str, Any]]) -> None:

@@ -177,7 +177,7 @@ def _apply(
     after = dict(entries)
     after[manager.identity] = Entry(manager, fields or {}, last.time if last is not None else "")
     if last is not None:
-        kept: FieldSet | None = fields
+        kept = typed.field_set(dict(applied), context.type)
         for identity, entry in entries.items():
             if identity != manager.identity:
                 kept = union(kept, entry.fields)
