@@ -158,3 +158,18 @@ def test_the_models_that_walkthroughs_apply(path: str, name: str, facts: dict[st
     assert (model["kind"], model["metadata"]["name"]) == ("ClusterBaseModel", name)
     assert model["spec"]["storage"] == facts
     assert model["spec"]["modelCapabilities"] == ["TEXT_TO_TEXT"]
+
+
+@pytest.mark.spec("ON-34")
+def test_scale_and_status_go_past_the_webhooks() -> None:
+    for hook in hooks(features=("rolloutPolicy", "autoscalerPolicy")).values():
+        assert all("/" not in resource for rule in hook["rules"] for resource in rule["resources"])
+
+
+@pytest.mark.spec("IN-6")
+def test_without_the_secret_the_manager_cannot_start() -> None:
+    (deployment,) = of_kind(manifests(workload=True, certificates="cert-manager"), "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["volumes"] == [{"name": "cert", "secret": {"secretName": "ome-webhook-server-cert", "defaultMode": 420}}]
+    (mount,) = pod["containers"][0]["volumeMounts"]
+    assert mount == {"name": "cert", "mountPath": "/tmp/k8s-webhook-server/serving-certs", "readOnly": True}
