@@ -13,9 +13,9 @@ import orjson
 from ome.local.apiserver import negotiate
 from ome.local.apiserver.calls import Call
 from ome.local.apiserver.encoding import encode, list_item
-from ome.local.apiserver.errors import Problem, not_acceptable
+from ome.local.apiserver.errors import Problem
 from ome.local.apiserver.http import HttpResponse
-from ome.local.apiserver.negotiate import JSON, MEDIA_TYPES, PROTOBUF, YAML, Form
+from ome.local.apiserver.negotiate import JSON, PROTOBUF, YAML, Form
 from ome.local.apiserver.registry import ResourceType
 from ome.local.apiserver.versions import served_body
 
@@ -34,8 +34,10 @@ def status_of(problem: Problem, accept: str, *, pretty: bool = False) -> HttpRes
     except Problem:
         form = negotiate.PLAIN
         wanted = negotiate.clauses(accept)
-        if any(clause.media_type == PROTOBUF for clause in wanted) and not any(c.media_type == JSON for c in wanted):
+        only_protobuf = bool(wanted) and all(clause.media_type == PROTOBUF for clause in wanted)
+        if only_protobuf and not wanted[0].get("as"):
             form = Form(PROTOBUF)
+        pretty = pretty or only_protobuf
     return HttpResponse(
         problem.code,
         {**headers(form.media_type), **problem.headers},
@@ -52,7 +54,7 @@ def dump(value: dict[str, Any], media_type: str, *, pretty: bool = False) -> byt
         from ome.local.apiserver.protobuf import encode_object
 
         return encode_object(value)
-    return negotiate.dump_json(value, pretty=pretty) + b"\n"
+    return negotiate.dump_json(value, pretty=pretty) + (b"" if pretty else b"\n")
 
 
 def _finish(call: Call, status: int, form: Form, data: bytes) -> HttpResponse:
@@ -65,7 +67,7 @@ def one(call: Call, body: bytes, status: int = 200, *, tables: TableMaker) -> Ht
     data = served_body(call.type, body)
     if form is negotiate.PLAIN or (not form.transform and form.media_type == JSON):
         if call.pretty():
-            data = negotiate.dump_json(orjson.loads(data), pretty=True)
+            return _finish(call, status, form, negotiate.dump_json(orjson.loads(data), pretty=True))
         return _finish(call, status, form, data + b"\n")
     return _transformed(call, orjson.loads(data), status, form, tables)
 
@@ -87,10 +89,17 @@ def _transformed(call: Call, obj: dict[str, Any], status: int, form: Form, table
     if form.transform == "PartialObjectMetadata":
         obj = metadata_only(obj, form.version)
     elif form.transform:
-        raise not_acceptable(MEDIA_TYPES, transformation=True)
+        kind = call.type.kind
+        text = f"you requested {form.transform}, but the requested object is not a list (*{_go(call.type)}.{kind})"
+        raise Problem(406, "NotAcceptable", text)
     elif call.type.custom is None:
         obj = orjson.loads(encode(obj, call.type.api_version, call.type.kind, custom=False))
     return _finish(call, status, form, dump(obj, form.media_type, pretty=call.pretty()))
+
+
+def _go(type_: ResourceType) -> str:
+    """The package of a kind's internal type, as errors print it."""
+    return type_.group.partition(".")[0] or "core"
 
 
 def metadata_only(obj: dict[str, Any], version: str = "v1") -> dict[str, Any]:
@@ -106,7 +115,8 @@ def many(call: Call, bodies: Sequence[bytes], metadata: dict[str, Any], *, table
     form = call.form()
     type_ = call.type
     if form.transform == "PartialObjectMetadata":
-        raise not_acceptable(MEDIA_TYPES, transformation=True)
+        text = f"you requested {form.transform}, but the requested object is a list (*{_go(type_)}.{type_.list_kind})"
+        raise Problem(406, "NotAcceptable", text)
     if not form.transform and form.media_type == JSON and type_.stored_as_served and not call.pretty():
         return _finish(call, 200, form, joined(type_, bodies, metadata))
     served = [served_body(type_, body) for body in bodies]

@@ -177,38 +177,31 @@ def duplicate_keys(data: bytes, value: Any) -> list[str]:
     if len(orjson.dumps(value)) == len(data):
         return []
     found: list[str] = []
-
-    class Repeated(dict[str, Any]):
-        repeated: tuple[str, ...] = ()
-
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        out = Repeated(items)
-        if len(out) != len(items):
-            seen: set[str] = set()
-            again: list[str] = []
-            for key, _ in items:
-                if key in seen and key not in again:
-                    again.append(key)
-                seen.add(key)
-            out.repeated = tuple(again)
-        return out
-
-    def walk(node: Any, path: str) -> None:
-        if isinstance(node, Repeated):
-            for key, child in node.items():
-                below = f"{path}.{key}" if path else key
-                walk(child, below)
-                if key in node.repeated:
-                    found.append(f'duplicate field "{below}"')
-        elif isinstance(node, list):
-            for index, child in enumerate(node):
-                walk(child, f"{path}[{index}]")
-
     try:
-        walk(json.loads(data, object_pairs_hook=pairs), "")
+        _repeated(json.loads(data, object_pairs_hook=_Pairs), "", found)
     except (ValueError, RecursionError):
         return []
     return found
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object as it stands in the text, repeated keys and all."""
+
+
+def _repeated(node: Any, path: str, found: list[str]) -> None:
+    if isinstance(node, _Pairs):
+        seen: set[str] = set()
+        for key, child in node:
+            below = f"{path}.{key}" if path else key
+            if key in seen:
+                text = f'duplicate field "{below}"'
+                if text not in found:
+                    found.append(text)
+            seen.add(key)
+            _repeated(child, below, found)
+    elif isinstance(node, list):
+        for index, child in enumerate(node):
+            _repeated(child, f"{path}[{index}]", found)
 
 
 def parse_yaml(data: bytes) -> tuple[Any, list[str]]:

@@ -80,7 +80,7 @@ def write_options(query: Query, kind: str, *, apply: bool = False) -> tuple[bool
         errors.append(not_supported("dryRun", dry_run, ["All"]))
     validation = query.get("fieldValidation")
     if validation not in VALIDATIONS:
-        errors.append(not_supported("fieldValidation", validation, ["Ignore", "Strict", "Warn"]))
+        errors.append(not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
     manager = query.get("fieldManager")
     if len(manager.encode()) > 128:
         errors.append(too_long("fieldManager", 128))

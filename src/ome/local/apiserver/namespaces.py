@@ -25,7 +25,8 @@ ROOT_CA_TEXT: Final = (
     "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
     "clusters."
 )
-_NOT_CONTENT: Final = frozenset({"events"})
+
+_FURNITURE: Final = frozenset({("serviceaccounts", "default"), ("configmaps", ROOT_CA)})
 
 Remove = Callable[[ResourceType, Record, str], None]
 
@@ -88,6 +89,13 @@ class Namespaces:
                 self._look_at(record.name)
         elif event.type is EventType.DELETED and record.namespace:
             self._look_at(record.namespace)
+
+    def follow(self, resource: str, event: Event) -> None:
+        """After a commit: a namespace that has come gets its things before anybody can miss them."""
+        if resource == "namespaces" and event.type is EventType.ADDED:
+            self._furnish(event.record.name)
+        elif event.type is EventType.DELETED and (resource, event.record.name) in _FURNITURE:
+            self._look_at(event.record.namespace)
 
     def _look_at(self, name: str) -> None:
         if name not in self._waiting:

@@ -120,5 +120,7 @@ def dump_yaml(value: Any) -> bytes:
     import yaml
 
     dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text = yaml.dump(value, Dumper=dumper, default_flow_style=False, sort_keys=True, allow_unicode=True, width=2**31)
+    text = yaml.dump(
+        value, Dumper=dumper, default_flow_style=False, sort_keys=True, allow_unicode=True, width=2**31 - 1
+    )
     return bytes(text, "utf-8")

@@ -56,6 +56,7 @@ class ServiceNetwork:
                 spec.pop(field, None)
             return
         given = spec.get("clusterIP") or next(iter(spec.get("clusterIPs") or ()), "")
+        self._families(spec, headless=given == "None")
         if given == "None":
             spec["clusterIP"], spec["clusterIPs"] = "None", ["None"]
             return
@@ -69,6 +70,14 @@ class ServiceNetwork:
         else:
             given = self._free_address(used)
         spec["clusterIP"], spec["clusterIPs"] = given, [given]
+
+    def _families(self, spec: dict[str, Any], *, headless: bool) -> None:
+        """One IPv4 address, except for a headless Service without a selector, which may stand for anything."""
+        if headless and not spec.get("selector") and not spec.get("ipFamilies") and not spec.get("ipFamilyPolicy"):
+            spec["ipFamilies"], spec["ipFamilyPolicy"] = ["IPv4", "IPv6"], "RequireDualStack"
+            return
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
 
     def _free_address(self, used: set[str]) -> str:
         size = SERVICE_RANGE.num_addresses
@@ -85,15 +94,7 @@ class ServiceNetwork:
         except ValueError:
             return
         if not inside:
-            text = (
-                f"failed to allocate IP {given}: the provided network does not match the current range. The range of "
-                f"valid IPs is {SERVICE_RANGE}"
-            )
-            detail = (
-                f"failed to allocate IP {given}: the provided IP ({given}) is not in the valid range. The range of "
-            )
-            detail += f"valid IPs is {SERVICE_RANGE}"
-            text = detail
+            text = f"failed to allocate IP {given}: the provided network does not match the current range"
         elif given in used:
             text = f"failed to allocate IP {given}: provided IP is already allocated"
         else:

@@ -6,6 +6,7 @@ or raises the Problem that a real server would. Called by `writes.py`.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import orjson
@@ -136,6 +137,8 @@ class Pipeline:
                     return value
             if kind == "application/json-patch+json":
                 raise bad_request("invalid JSON patch") from error
+            if kind == "application/json-patch+json":
+                raise bad_request("invalid JSON patch") from error
             raise bad_request(f"error decoding patch: {bodies.go_json_error(data, error)}") from error
 
     def patched(self, call: Call, kind: str, current: Object, patch: Any) -> Object:
@@ -151,46 +154,42 @@ class Pipeline:
             result = patches.strategic_merge(current, patch, self.definition_name(type_))
         if not isinstance(result, dict):
             raise bad_request("Invalid JSON Patch")
-        strategic = kind == "application/strategic-merge-patch+json"
-        shown = patches.go_text(patch) if strategic else orjson.dumps(result).decode()
-        if result.get("kind") != type_.kind or result.get("apiVersion") != type_.api_version:
-            self._wrong_type_after_patch(call, result, shown)
+        shown = patches.go_text(patch) if kind.startswith("application/strategic") else orjson.dumps(result).decode()
+        self._check_patched(call, result, shown)
         try:
             decoded, unknown = self._decode(type_, self.copy(result))
         except kinds.DecodeError as error:
-            raise _bad_patch(shown, error.converter if strategic else error.cause) from error
-        self._check_name_after_patch(call, decoded)
+            cause = error.converter if kind.startswith("application/strategic") else error.cause
+            raise _unfit_patch(shown, cause) from error
         faults += [f'unknown field "{path}"' for path in unknown]
         if faults and call.field_validation != "Ignore":
             if call.strict:
-                raise _bad_patch(shown, f"strict decoding error: {', '.join(faults)}")
+                raise _unfit_patch(shown, f"strict decoding error: {', '.join(faults)}")
             call.warnings.extend(faults)
         return decoded
 
-    def _wrong_type_after_patch(self, call: Call, obj: Object, shown: str) -> None:
-        """A patch that changed kind or apiVersion."""
+    def _check_patched(self, call: Call, obj: Object, shown: str) -> None:
+        """A patch may change neither kind nor apiVersion, name nor namespace. Raises Problem 400 or 422."""
         type_ = call.type
-        if type_.custom is not None:
-            self._check_custom_kind(call, obj, obj.get("kind"), obj.get("apiVersion"))
+        if obj.get("kind") != type_.kind or obj.get("apiVersion") != type_.api_version:
+            try:
+                self._check_kind(call, obj)
+            except Problem as problem:
+                cause = problem.message.partition(": ")[2]
+                if type_.custom is not None or not cause:
+                    raise
+                raise _unfit_patch(shown, cause) from problem
+        metadata = obj.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if metadata is not None and not isinstance(metadata, dict):
             return
-        obj.setdefault("kind", type_.kind)
-        try:
-            self._check_kind(call, obj)
-        except Problem as problem:
-            _, found, cause = problem.message.partition(f"cannot be handled as a {type_.kind}: ")
-            raise _bad_patch(shown, cause if found else problem.message) from problem
-
-    def _check_name_after_patch(self, call: Call, obj: Object) -> None:
-        """A patch cannot give an object another name or namespace. Raises Problem 400."""
-        metadata = obj["metadata"]
-        name = metadata.get("name")
         if not name:
             raise bad_request(
                 f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
             )
-        if name != call.name:
+        if isinstance(name, str) and name != call.name:
             raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
-        if call.type.namespaced and metadata.get("namespace", call.namespace) != call.namespace:
+        if metadata and type_.namespaced and metadata.get("namespace") not in (None, "", call.namespace):
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
     def definition_name(self, type_: ResourceType) -> str:
@@ -229,7 +228,7 @@ class Pipeline:
         try:
             value, _ = bodies.parse_yaml(call.request.body)
         except ValueError as error:
-            raise bad_request(f"error encoding patch: yaml: {_first_line(error)}") from error
+            raise bad_request(f"error encoding patch: yaml: {_yaml_fault(error)}") from error
         obj: Object = value if isinstance(value, dict) else {}
         type_ = call.type
         kind, api_version = obj.get("kind") or "", str(obj.get("apiVersion") or "")
@@ -289,7 +288,7 @@ class Pipeline:
         call.warnings.extend(strategy.warnings(obj))
         errors: list[FieldError] = strategy.validate_create(obj)
         if errors:
-            raise invalid(call.type.kind, call.type.group, str(obj["metadata"].get("name") or ""), errors)
+            raise self._invalid(call, obj, errors)
 
     def validate_update(self, call: Call, obj: Object, old: Object) -> None:
         subresource = call.subresource.name if call.subresource is not None else ""
@@ -297,11 +296,22 @@ class Pipeline:
         call.warnings.extend(strategy.warnings(obj, old))
         errors: list[FieldError] = strategy.validate_update(obj, old, subresource)
         if errors:
-            raise invalid(call.type.kind, call.type.group, str(obj["metadata"].get("name") or ""), errors)
+            raise self._invalid(call, obj, errors)
+
+    def _invalid(self, call: Call, obj: Object, errors: list[FieldError]) -> Problem:
+        """422; events are the core group's, whatever door they came through."""
+        group = "" if call.type.storage == "events" else call.type.group
+        return invalid(call.type.kind, group, str(obj["metadata"].get("name") or ""), errors)
 
 
 def _bad_patch(shown: str, cause: str) -> Problem:
     """422 for a patch whose result is no object of its kind; names neither kind nor object, as a real server."""
+    error = invalid_value("patch", shown, cause)
+    return Problem(422, "Invalid", f' "" is invalid: {error}', {"causes": [error.cause()]})
+
+
+def _unfit_patch(shown: str, cause: str) -> Problem:
+    """422 for a patch whose result is none of its kind."""
     error = invalid_value("patch", shown, cause)
     return Problem(422, "Invalid", f' "" is invalid: {error}', {"causes": [error.cause()]})
 
@@ -313,8 +323,12 @@ def _set_managed(obj: Object, managed: list[dict[str, Any]]) -> None:
         obj["metadata"].pop("managedFields", None)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+def _yaml_fault(error: Exception) -> str:
+    """A YAML parser's complaint in one line: where, and what it did not find."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    place = next((re.search(r"line (\d+)", line) for line in reversed(lines) if "line " in line), None)
+    what = next((line for line in reversed(lines) if not line.startswith("in ")), "cannot be parsed")
+    return f"line {place[1] if place else 1}: {what}"
 
 
 def _strategy(type_: ResourceType) -> Strategy:

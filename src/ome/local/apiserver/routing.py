@@ -82,7 +82,8 @@ _METHOD_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DE
 
 def parse(method: str, path: str, query: Query) -> Route:
     """Read a path. Never fails: what it does not understand is a path without a resource, verb = the method."""
-    parts = [unquote(part) if "%" in part else part for part in path.split("/") if part]
+    raw = path.strip("/").split("/") if "//" in path else [part for part in path.split("/") if part]
+    parts = [unquote(part) if "%" in part else part for part in raw]
     plain = Route(path, method.lower(), parts=tuple(parts))
     if len(parts) < 3 or parts[0] not in ("api", "apis"):
         return plain
@@ -101,7 +102,7 @@ def parse(method: str, path: str, query: Query) -> Route:
     elif rest[0] == "namespaces" and len(rest) > 1:
         namespace = rest[1]
     name = rest[1] if len(rest) > 1 else ""
-    route = Route(
+    return Route(
         path,
         _verb(method, name, query, old_watch),
         group,
@@ -114,9 +115,6 @@ def parse(method: str, path: str, query: Query) -> Route:
         tuple(parts),
         old_watch,
     )
-    if route.subresource == "proxy":
-        return route
-    return route
 
 
 def _verb(method: str, name: str, query: Query, old_watch: bool) -> str:

@@ -39,10 +39,13 @@ from ome.local.apiserver.errors import (
 from ome.local.apiserver.faults import Faults, apply_fault
 from ome.local.apiserver.garbage import GarbageCollector
 from ome.local.apiserver.http import ExecSource, HttpRequest, HttpResponse, LogSource, User
+from ome.local.apiserver.limits import Limits
 from ome.local.apiserver.namespaces import Namespaces
 from ome.local.apiserver.network import FIRST_ADDRESS, ServiceNetwork
 from ome.local.apiserver.openapi import OpenApi
 from ome.local.apiserver.pipeline import Pipeline
+from ome.local.apiserver.plugins import Priorities, Protection, steps
+from ome.local.apiserver.quota import Quotas
 from ome.local.apiserver.rbac import Aggregation, Escalation, Rbac
 from ome.local.apiserver.reads import Reads
 from ome.local.apiserver.registry import Registry, ResourceType
@@ -101,7 +104,19 @@ class ApiServer:
         tables = Tables(self.clock.now)
         self._reads = Reads(self.store, tables)
         self._watches = Watches(self.store, tables, chance.random)
-        self._admission = Admission([Escalation(self.core, rbac), ServiceNetwork(self.core, chance)])
+        self._priorities = Priorities(self.core)
+        protection, quotas = Protection(self.core), Quotas(self.core)
+        self._admission = Admission(
+            [
+                Limits(self.core),
+                *steps(self.core),
+                self._priorities,
+                protection,
+                Escalation(self.core, rbac),
+                ServiceNetwork(self.core, chance),
+                quotas,
+            ]
+        )
         self._deletion = Deletion(self.core, self._reads, self._admission, tables)
         self._namespaces = Namespaces(self.core, self._remove, lambda: certificate)
         self._writes = Writes(self.core, self._pipeline, self._admission, tables, self._check_creation)
@@ -118,6 +133,9 @@ class ApiServer:
         self.store.on_commit(self._namespaces.hear)
         self.core.after_commit(self._customs.hear)
         self.core.after_commit(self._aggregation.hear)
+        self.core.after_commit(self._namespaces.follow)
+        self.core.after_commit(protection.hear)
+        self.core.after_commit(quotas.hear)
         self._address = address
         self._ready = False
 
@@ -130,6 +148,7 @@ class ApiServer:
         self._namespaces.bootstrap()
         roles.bootstrap(self.core)
         self._aggregation.gather()
+        self._priorities.bootstrap()
         self._own_service()
         self._garbage.survey()
         self._spawn(self._namespaces.run())

@@ -44,6 +44,9 @@ def to_served(type_: ResourceType, obj: dict[str, Any]) -> dict[str, Any]:
         return obj
     if type_.group == "events.k8s.io":
         obj = _renamed(obj, {old: new for old, new in _EVENT_NAMES})
+        for name in ("reportingController", "reportingInstance"):
+            if not obj.get(name):
+                obj.pop(name, None)
     elif type_.group == "autoscaling":
         obj = _autoscaler_v1(obj)
     obj["apiVersion"] = type_.api_version

@@ -111,7 +111,8 @@ class Watches:
         """Open a watch; the answer's body yields lines until it ends. Raises Problem for what cannot be watched."""
         if "watch" not in call.type.verbs:
             kind = call.type.plural
-            raise Problem(405, "MethodNotAllowed", f'watch is not supported on resources of kind "{kind}"', {})
+            text = f'watch is not supported on resources of kind "{kind}"'
+            raise Problem(405, "MethodNotAllowed", text, {}, warnings=tuple(call.warnings))
         check_watch_options(call)
         chosen = selection(call)
         form = call.form()
