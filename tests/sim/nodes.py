@@ -7,14 +7,13 @@ two seconds.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
 from ome.api.meta import parse_timestamp, timestamp
 
-from .server import Json, Server
+from .server import Json, Server, clone
 
 READY_AFTER = timedelta(seconds=2)
 _GATE = "ome.io/serving"
@@ -71,7 +70,7 @@ class Nodes:
             return
         if meta["uid"] in self.frozen:
             return
-        new = copy.deepcopy(pod)
+        new = clone(pod)
         node = pod["spec"].get("nodeName") or self._place()
         if node is None:
             since = timestamp(self.server.now())
@@ -192,7 +191,7 @@ class Nodes:
                 head = {"name": meta["name"], "namespace": meta["namespace"], "labels": labels}
                 self.server.create("endpointslices", {"metadata": head, "endpoints": endpoints})
             elif known["endpoints"] != endpoints:
-                self.server.update(key, {**copy.deepcopy(known), "endpoints": endpoints})
+                self.server.update(key, {**clone(known), "endpoints": endpoints})
         for endpoints_slice in self.server.list("endpointslices"):
             meta = endpoints_slice["metadata"]
             if self.server.get("services", meta["namespace"], meta["name"]) is None:

@@ -5,7 +5,6 @@ loop.
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -22,7 +21,7 @@ from ome.omenative import build
 from ome.rendering.model import Json
 
 from .nodes import Nodes
-from .server import Gateway, Server
+from .server import Gateway, Server, clone
 
 EPOCH = datetime(2026, 9, 28, 14, 0, 0, tzinfo=UTC)
 CHART: Json = {
@@ -125,14 +124,14 @@ class World:
         if known is None:
             self.server.create("inferencereplicas", wanted)
             return
-        new = copy.deepcopy(known)
+        new = clone(known)
         new["spec"] = wanted["spec"]
         self.server.update(key, new)
 
     def change(self, name: str = "chat", **spec: Any) -> None:
         """Set fields of the spec; None removes one."""
         key = ("inferencereplicas", "prod", f"{name}-engine")
-        new = copy.deepcopy(self.server.objects[key])
+        new = clone(self.server.objects[key])
         for field, value in spec.items():
             if value is None:
                 new["spec"].pop(field, None)
@@ -141,13 +140,13 @@ class World:
         self.server.update(key, new)
 
     def image(self, image: str, name: str = "chat") -> None:
-        runners = copy.deepcopy(self.replica(name)["spec"]["runners"])
+        runners = clone(self.replica(name)["spec"]["runners"])
         runners[0]["template"]["spec"]["containers"][0]["image"] = image
         self.change(name, runners=runners)
 
     def annotate(self, key: str, value: str | None, name: str = "chat") -> None:
         where = ("inferencereplicas", "prod", f"{name}-engine")
-        new = copy.deepcopy(self.server.objects[where])
+        new = clone(self.server.objects[where])
         annotations = new["metadata"].setdefault("annotations", {})
         if value is None:
             annotations.pop(key, None)

@@ -1,6 +1,7 @@
 """What a failed operation leads to: the row, the retry block, the event (`spec/omenative.md` section 6.3).
 
-The passes call `Work.fail`; `dispose` runs once, at the end. A block that is charged is written before the row. Pure.
+The passes call `Work.fail`; `dispose` runs after the operations in flight and before anything starts, so that a start
+in the same pass already meets the charged block. A block that is charged is written before the row. Pure.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def dispose(work: Work) -> None:
         row = work.rows.get(failing.index)
         if row is not None and row.operation is not None and not _serves(work, row):
             _dispose(work, row, failing)
+    work.failing.clear()
 
 
 def _serves(work: Work, row: InstanceStatus) -> bool:
@@ -77,8 +79,7 @@ def _charge(work: Work, revision: str, reason: str, guilt: ev.Blame) -> None:
     )
     if result.blocks == work.blocks:
         return
-    work.blocks = result.blocks
-    work.charged = True
+    work.blocks = work.charged = result.blocks
     if result.held is not None:
         work.block_notices.append(_held(work, result.held))
 

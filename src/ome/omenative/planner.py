@@ -37,7 +37,6 @@ def plan(snapshot: Snapshot, settings: Settings, now: datetime) -> Plan:
     _choose_target(work)
     for decide in _PASSES:
         decide(work)
-    failures.dispose(work)
     if not work.paused:
         _prune_blocks(work)
     status = report(work)
@@ -54,6 +53,7 @@ _PASSES: tuple[Callable[[Work], None], ...] = (
     update.advance_all,
     repair.advance_all,
     lambda work: _advance_creates(work),
+    failures.dispose,
     create.keep_serving,
     repair.start_all,
     create.demote_lost,
@@ -108,7 +108,7 @@ def _unrenderable(work: Work) -> Plan:
 def _finish(work: Work, status: InferenceReplicaStatus, *, again: bool = False) -> Plan:
     return Plan(
         status=status,
-        blocks=work.blocks if work.charged else None,
+        blocks=work.charged,
         block_notices=tuple(work.block_notices),
         notices=tuple(work.notices),
         actions=tuple(work.actions),

@@ -61,7 +61,8 @@ class Work:
         self.blocks = self.status.retry_blocks
         self.members = members_by_index(snapshot.pods)
         self.failing: list[Failing] = []
-        self.charged = False
+        self.charged: retry.Blocks | None = None
+        """The blocks right after failures were charged, before anything new starts: what is written first."""
         self.block_notices: list[Notice] = []
         self.notices: list[Notice] = []
         self.actions: list[Action] = []
