@@ -22,6 +22,7 @@ from ome.api.keys import (
 )
 from ome.cli.actions import guard
 from ome.cli.actions.rollout_work import has_rollout_work, replica_is_busy
+from ome.cli.actions.runtime_token import TOKEN_PREFIX
 from ome.cli.actions.target import (
     BOUNDS,
     EVIDENCE,
@@ -51,7 +52,7 @@ from ome.kube.errors import ApiError, KubeError
 from ome.kube.resources import INFERENCE_SERVICES
 
 ACTION = "runtime sync"
-TOKEN_PREFIX = "cli-runtime-sync-"
+
 UNSAFE_SYNC = "action refused: managed runtime sync safety evidence is unavailable or inconsistent"
 CHANGED = "runtime sync safety snapshot changed; refresh runtime effective and retry explicitly"
 REJECTED = "guarded annotation patch rejected; refresh runtime effective and retry explicitly"

@@ -15,16 +15,16 @@ REPORT_API_VERSION = "cli.ome.io/v1alpha1"
 def report(
     kind: str, namespace: str, name: str, collected_at: str, content: Any, *, sources: Any = (), warnings: Any = ()
 ) -> dict[str, Any]:
-    """The envelope of every report; `content` is plain data. An empty namespace is left out."""
+    """The envelope of every report; `content` is plain data. `sources` are the kinds read, `warnings` codes."""
     metadata = {"namespace": namespace, "name": name} if namespace else {"name": name}
     return {
         "apiVersion": REPORT_API_VERSION,
         "kind": kind,
         "metadata": metadata,
         "collectedAt": collected_at,
-        "sources": list(sources),
+        "sources": [{"kind": source, "evidence": "Observed"} for source in sources],
         "content": content,
-        "warnings": list(warnings),
+        "warnings": [{"code": code} for code in warnings],
     }
 
 
