@@ -48,7 +48,7 @@ def with_stored_versions(obj: dict[str, Any], status: dict[str, Any]) -> dict[st
 def validate(obj: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[FieldError]:
     """The faults of a definition beyond its metadata's own, in the order of a real server."""
     spec = obj["spec"]
-    errors = _name_errors(obj)
+    errors = _name_errors(obj) if old is None else []
     errors += _spec_errors(spec, old["spec"] if old is not None else None)
     errors += _stored_errors(obj)
     errors += _approval_errors(obj)

@@ -214,6 +214,8 @@ class Lease(Strategy):
 class Event(Strategy):
     """Both groups. Events of the core group are hardly checked, those of events.k8s.io are."""
 
+    error_group = ""
+
     def errors(self, obj: Mapping[str, Any]) -> list[FieldError]:
         errors = self._namespace_errors(obj)
         return errors if self.group == "" else errors + _strict_event_errors(obj)

@@ -65,6 +65,18 @@ class CustomStrategy(Strategy):
         errors = metadata.validate_update(obj["metadata"], old["metadata"], builtin=False)
         return errors + self.schema.validate(dict(obj), dict(old))
 
+    def _keep_all_but_status(self, obj: dict[str, Any], old: Mapping[str, Any]) -> None:
+        """A write to /status changes nothing but the status, of the metadata not even labels."""
+        meta = obj["metadata"]
+        kept = {field: meta[field] for field in ("managedFields", "resourceVersion") if field in meta}
+        status = obj.get("status")
+        obj.clear()
+        obj.update({field: value for field, value in old.items() if field != "status"})
+        obj["metadata"] = {field: value for field, value in old["metadata"].items() if field != "managedFields"}
+        obj["metadata"].update(kept)
+        if status is not None:
+            obj["status"] = status
+
     def reset_fields(self, subresource: str = "") -> tuple[tuple[str, ...], ...]:
         if subresource == "status":
             names = [

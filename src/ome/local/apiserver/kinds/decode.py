@@ -20,7 +20,8 @@ from ome.local.apiserver.schema import types
 from ome.local.apiserver.schema.types import MISSING, Shape, TypeNode
 
 _API: Final = "io.k8s.api."
-_SCHEMA_PROPS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+_APIEXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+_SCHEMA_PROPS: Final = _APIEXTENSIONS + "JSONSchemaProps"
 
 
 class DecodeError(Problem):
@@ -95,6 +96,21 @@ _NULL_WHEN_UNSET: Final[Mapping[str, tuple[str, ...]]] = {
     _API + "events.v1.Event": ("eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp"),
     _API + "core.v1.PodCondition": ("lastProbeTime", "lastTransitionTime"),
     _API + "core.v1.NodeCondition": ("lastHeartbeatTime", "lastTransitionTime"),
+    _API + "core.v1.NamespaceCondition": ("lastTransitionTime",),
+    _API + "core.v1.PersistentVolumeClaimCondition": ("lastProbeTime", "lastTransitionTime"),
+    _API + "core.v1.ReplicationControllerCondition": ("lastTransitionTime",),
+    _API + "core.v1.ContainerStateRunning": ("startedAt",),
+    _API + "core.v1.ContainerStateTerminated": ("startedAt", "finishedAt"),
+    _API + "core.v1.EventSeries": ("lastObservedTime",),
+    _API + "events.v1.EventSeries": ("lastObservedTime",),
+    _API + "apps.v1.DaemonSetCondition": ("lastTransitionTime",),
+    _API + "apps.v1.DeploymentCondition": ("lastUpdateTime", "lastTransitionTime"),
+    _API + "apps.v1.ReplicaSetCondition": ("lastTransitionTime",),
+    _API + "apps.v1.StatefulSetCondition": ("lastTransitionTime",),
+    _API + "autoscaling.v2.HorizontalPodAutoscalerCondition": ("lastTransitionTime",),
+    _API + "batch.v1.JobCondition": ("lastProbeTime", "lastTransitionTime"),
+    _APIEXTENSIONS + "CustomResourceDefinitionCondition": ("lastTransitionTime",),
+    types.OBJECT_META.removesuffix("ObjectMeta") + "Condition": ("lastTransitionTime",),
     _API + "core.v1.PodSpec": ("containers",),
     _API + "rbac.v1.Role": ("rules",),
     _API + "rbac.v1.ClusterRole": ("rules",),

@@ -156,6 +156,8 @@ def _url_errors(url: str, path: str) -> list[FieldError]:
 class CustomResourceDefinition(Strategy):
     """Its rules are in `ome.local.apiserver.definitions`."""
 
+    status_fixed_metadata = ("deletionTimestamp", "labels", "annotations", "finalizers", "ownerReferences")
+
     def decode(self, body: Any) -> tuple[dict[str, Any], list[str]]:
         """As others; what its schemas are made of is checked too, for they are no further decoded."""
         obj, unknown = super().decode(body)

@@ -13,6 +13,8 @@ _COMPUTE = ("cpu", "memory")
 
 
 class Pod(Strategy):
+    status_fixed_metadata = ("deletionTimestamp", "ownerReferences")
+
     def set_defaults(self, obj: dict[str, Any]) -> None:
         pod_defaults.pod_spec(obj["spec"])
 

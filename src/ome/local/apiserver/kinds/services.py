@@ -16,6 +16,7 @@ from ome.local.apiserver.errors import (
 )
 from ome.local.apiserver.kinds import checks, metadata, names
 from ome.local.apiserver.kinds.strategy import Strategy
+from ome.local.apiserver.schema import values
 
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
@@ -235,6 +236,9 @@ class EndpointSlice(Strategy):
             port.setdefault("protocol", "TCP")
 
     def errors(self, obj: Mapping[str, Any]) -> list[FieldError]:
+        return self._errors(obj, None)
+
+    def _errors(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[FieldError]:
         family = obj.get("addressType", "")
         if not family:
             return [required("addressType")]
@@ -249,12 +253,14 @@ class EndpointSlice(Strategy):
                 errors.append(duplicate(f"{place}.name", name))
             seen.add(name)
             errors += checks.one_of(port.get("protocol"), f"{place}.protocol", _PROTOCOLS)
+        if old is not None and values.equal(obj.get("endpoints"), old.get("endpoints")):
+            return errors
         for index, endpoint in enumerate(obj.get("endpoints") or ()):
             errors += _endpoint_errors(endpoint, f"endpoints[{index}]", family)
         return errors
 
     def update_errors(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
-        return self.errors(obj) + checks.immutable(obj, old, "addressType", "addressType", shown=None)
+        return self._errors(obj, old) + checks.immutable(obj, old, "addressType", "addressType", shown=None)
 
 
 def _endpoint_errors(endpoint: Mapping[str, Any], path: str, family: str) -> list[FieldError]:

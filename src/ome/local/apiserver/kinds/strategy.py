@@ -98,15 +98,16 @@ class Strategy:
 
     def prepare_update(self, obj: dict[str, Any], old: Mapping[str, Any], subresource: str = "") -> None:
         """Put back what the request may not change, and raise the generation when the desired state changed."""
-        meta, before = obj["metadata"], old["metadata"]
-        for field in _SYSTEM_FIELDS:
-            if field not in meta and field in before:
-                meta[field] = before[field]
-        self._keep(meta, before, "creationTimestamp")
+        before = old["metadata"]
         if subresource == "status":
             self._keep_all_but_status(obj, old)
         elif self.has_status:
             self._keep(obj, old, "status")
+        meta = obj["metadata"]
+        for field in _SYSTEM_FIELDS:
+            if field not in meta and field in before:
+                meta[field] = before[field]
+        self._keep(meta, before, "creationTimestamp")
         self._keep(meta, before, "generation")
         self.on_update(obj, old, subresource)
         if self.has_generation and subresource != "status" and self.desired_changed(obj, old):
@@ -128,10 +129,10 @@ class Strategy:
         for field in self.status_fixed_metadata:
             self._keep(obj["metadata"], old["metadata"], field)
 
-    @property
-    def status_fixed_metadata(self) -> tuple[str, ...]:
-        """Metadata that a write to /status leaves as it was."""
-        return ("deletionTimestamp", "ownerReferences") if self.kind == "Pod" else ()
+    status_fixed_metadata: tuple[str, ...] = ()
+    """Metadata that a write to /status leaves as it was."""
+    error_group: str | None = None
+    """The group that refusals name, where it is not the kind's own."""
 
     def desired_changed(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
         """Whether anything outside metadata and status changed."""

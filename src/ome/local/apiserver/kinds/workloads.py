@@ -43,7 +43,27 @@ def _template(
     return errors
 
 
+def _status_errors(status: Mapping[str, Any], counted: tuple[str, ...]) -> list[FieldError]:
+    """Counts are not negative, no part is greater than the whole, nothing is available that is not ready."""
+    whole = status.get("replicas", 0)
+    errors: list[FieldError] = []
+    for field in ("replicas", *counted, "observedGeneration"):
+        errors += checks.not_negative(status.get(field), f"status.{field}")
+    parts = [field for field in counted if field not in ("unavailableReplicas", "currentReplicas")]
+    errors += [
+        invalid_value(f"status.{field}", status.get(field, 0), "cannot be greater than status.replicas")
+        for field in parts
+        if status.get(field, 0) > whole
+    ]
+    available = status.get("availableReplicas", 0)
+    if available > status.get("readyReplicas", 0):
+        errors.append(invalid_value("status.availableReplicas", available, "cannot be greater than readyReplicas"))
+    return errors
+
+
 class Deployment(Strategy):
+    status_fixed_metadata = ("labels",)
+
     def set_defaults(self, obj: dict[str, Any]) -> None:
         spec = obj["spec"]
         pod_defaults.template_spec(spec["template"]["spec"])
@@ -71,6 +91,11 @@ class Deployment(Strategy):
             text = "must be greater than minReadySeconds"
             errors.append(invalid_value("spec.progressDeadlineSeconds", deadline, text))
         return errors
+
+    def status_errors(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+        return _status_errors(
+            obj["status"], ("updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
+        )
 
     def update_errors(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
         return self.errors(obj) + checks.immutable(obj["spec"], old["spec"], "selector", "spec.selector")
@@ -106,6 +131,9 @@ class ReplicaSet(Strategy):
         errors += checks.not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
         errors += _matches_template(spec)
         return errors + _template(spec["template"], restart=("Always",))
+
+    def status_errors(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+        return _status_errors(obj["status"], ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"))
 
     def update_errors(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
         return checks.immutable(obj["spec"], old["spec"], "selector", "spec.selector") + self.errors(obj)
@@ -149,6 +177,11 @@ class StatefulSet(Strategy):
         "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
         "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
     )  # fmt: skip
+
+    def status_errors(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+        return _status_errors(
+            obj["status"], ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+        )
 
     def update_errors(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
         spec, before = obj["spec"], old["spec"]
