@@ -16,6 +16,7 @@ from ome.local.apiserver.auth import MASTERS
 from ome.local.apiserver.durable import Database
 from ome.local.apiserver.http import User
 from ome.local.apiserver.kubeconfig import write_kubeconfig
+from ome.local.apiserver.sender import HttpSender
 from ome.local.apiserver.serve import serve
 from ome.local.apiserver.server import ApiServer
 from ome.local.apiserver.tokens import load_key
@@ -35,12 +36,14 @@ async def _run(arguments: argparse.Namespace) -> None:
     files = certificates.ensure(folder / "pki", [arguments.host], certificates.utc_now())
     token = arguments.token or secrets.token_urlsafe(24)
     administrator = User("kubernetes-admin", groups=("kubeadm:cluster-admins", MASTERS))
+    sender = HttpSender()
     server = ApiServer(
         tokens={token: administrator},
         address=f"{arguments.host}:{arguments.port}",
         certificate=files.bundle(),
         database=Database(folder / "cluster.db"),
         token_key=load_key(files.token_key),
+        send=sender,
     )
     await server.start()
     serving = await serve(server, host=arguments.host, port=arguments.port, tls=files.server_context())
@@ -53,6 +56,7 @@ async def _run(arguments: argparse.Namespace) -> None:
         loop.add_signal_handler(number, stop.set)
     await stop.wait()
     await serving.close()
+    await sender.close()
 
 
 if __name__ == "__main__":

@@ -56,6 +56,12 @@ class Pipeline:
         self._judge_fields(call, [*body.duplicates, *faults])
         return decoded
 
+    def decoded(self, type_: ResourceType, obj: Object) -> Object:
+        """An object that admission changed, read and defaulted again as its kind."""
+        decoded, _ = self._decode(type_, obj)
+        self.strategy(type_).default(decoded)
+        return decoded
+
     def _decode(self, type_: ResourceType, obj: Object) -> tuple[Object, list[str]]:
         strategy = self.strategy(type_)
         decoded, unknown = strategy.decode(obj)

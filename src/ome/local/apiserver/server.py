@@ -38,6 +38,7 @@ from ome.local.apiserver.errors import (
 )
 from ome.local.apiserver.faults import Faults, apply_fault
 from ome.local.apiserver.garbage import GarbageCollector
+from ome.local.apiserver.hook_world import HookWorld, service_resolver
 from ome.local.apiserver.http import ExecSource, HttpRequest, HttpResponse, LogSource, User
 from ome.local.apiserver.limits import Limits
 from ome.local.apiserver.namespaces import Namespaces
@@ -56,6 +57,7 @@ from ome.local.apiserver.subresources import Subresources
 from ome.local.apiserver.tables import Tables
 from ome.local.apiserver.tokens import Tokens
 from ome.local.apiserver.watching import Watches
+from ome.local.apiserver.webhooks import Dispatcher, Resolve, Send
 from ome.local.apiserver.writes import Writes
 
 _log: Final = logging.getLogger(__name__)
@@ -69,7 +71,8 @@ class ApiServer:
     faults: chooses a fault for a request, or None. logs, execs: whoever runs the pods. address: `host:port` as
     discovery and the `kubernetes` Service show it. certificate: the CA bundle (PEM) that pods are given. database:
     where writes are kept, or None for memory alone. token_key: signs ServiceAccount tokens; made up when None.
-    authorization: False lets everybody do everything.
+    authorization: False lets everybody do everything. send: posts admission reviews (`sender.HttpSender` over HTTP);
+    without it no webhook is called. resolve: where a Service is reached; by its endpoints when None.
     """
 
     def __init__(
@@ -86,6 +89,8 @@ class ApiServer:
         authorization: bool = True,
         logs: LogSource | None = None,
         execs: ExecSource | None = None,
+        send: Send | None = None,
+        resolve: Resolve | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
         self.faults = faults
@@ -115,7 +120,8 @@ class ApiServer:
                 Escalation(self.core, rbac),
                 ServiceNetwork(self.core, chance),
                 quotas,
-            ]
+            ],
+            self._hooks(send, resolve),
         )
         self._deletion = Deletion(self.core, self._reads, self._admission, tables)
         self._namespaces = Namespaces(self.core, self._remove, lambda: certificate)
@@ -154,6 +160,12 @@ class ApiServer:
         self._spawn(self._namespaces.run())
         self._spawn(self._garbage.run())
         self._ready = True
+
+    def _hooks(self, send: Send | None, resolve: Resolve | None) -> Dispatcher | None:
+        if send is None:
+            return None
+        world = HookWorld(self.core, self._pipeline).world()
+        return Dispatcher(world, send, resolve or service_resolver(self.core))
 
     def _load(self) -> None:
         """Take over what the database holds."""
@@ -258,7 +270,11 @@ class ApiServer:
         call = self._call(request, query, route, user)
         if call is None:
             return _page_not_found()
-        return await self._verb(call)
+        try:
+            return await self._verb(call)
+        except Problem as problem:
+            problem.warnings = (*call.warnings, *problem.warnings)
+            raise
 
     def _authorize(self, user: User, route: Route, query: Query) -> None:
         narrowed = ""

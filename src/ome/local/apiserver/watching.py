@@ -112,7 +112,7 @@ class Watches:
         if "watch" not in call.type.verbs:
             kind = call.type.plural
             text = f'watch is not supported on resources of kind "{kind}"'
-            raise Problem(405, "MethodNotAllowed", text, {}, warnings=tuple(call.warnings))
+            raise Problem(405, "MethodNotAllowed", text, {})
         check_watch_options(call)
         chosen = selection(call)
         form = call.form()
