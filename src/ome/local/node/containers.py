@@ -17,6 +17,7 @@ from ome.local.node.runtime import Exit, Observation
 from ome.local.objects import Json
 
 ERROR_SHOWN: Final = 5.0  # seconds that ErrImagePull shows before it reads ImagePullBackOff
+CREATE_RETRY: Final = 10.0  # seconds until a container that could not be created is tried again
 STABLE_AFTER: Final = 600.0  # seconds a container must have run for its crash backoff to start anew
 
 
@@ -33,6 +34,7 @@ class ContainerMemory:
     restart_at: datetime | None = None
     replacing: bool = False
     create_error: str = ""
+    create_failed_at: datetime | None = None
 
     @property
     def restarts(self) -> int:
@@ -166,10 +168,11 @@ def _prepare(container: Mapping[str, Any], memory: ContainerMemory, around: Surr
     if around.config_error:
         notice = Notice("Warning", "Failed", f"Error: {around.config_error}", name)
         return _waiting(memory, "CreateContainerConfigError", around.config_error, notices=(*notices_before, notice))
-    if memory.create_error:
+    again = memory.create_failed_at and memory.create_failed_at + timedelta(seconds=CREATE_RETRY)
+    if again and around.now < again:
         notice = Notice("Warning", "Failed", f"Error: {memory.create_error}", name)
-        return _waiting(memory, "CreateContainerError", memory.create_error, notices=(*notices_before, notice))
-    memory = replace(memory, starts=memory.starts + 1, replacing=False, restart_at=None)
+        return _waiting(memory, "CreateContainerError", memory.create_error, wake=again, notices=(notice,))
+    memory = replace(memory, starts=memory.starts + 1, replacing=False, restart_at=None, create_failed_at=None)
     begun = (
         *notices_before,
         Notice("Normal", "Created", f"Container created: {name}", name),

@@ -22,7 +22,7 @@ from ome.kube.requests import PatchType
 from ome.kube.resources import CONFIG_MAPS, NODES, PODS, SECRETS
 from ome.local.node.containers import Notice
 from ome.local.node.images import CONFIG_MAP, CONFIG_NAMESPACE, ImagePolicy, policy_from
-from ome.local.node.lifecycle import Decision, PodMemory, Sight, decide, recall
+from ome.local.node.lifecycle import OWN_CONDITIONS, Decision, PodMemory, Sight, decide, recall
 from ome.local.node.nodes import is_alive
 from ome.local.node.references import Reference
 from ome.local.node.runtime import ContainerRuntime, Observation
@@ -87,6 +87,7 @@ class Kubelet:
         self._memory: dict[str, PodMemory] = {}
         self._uids: dict[Key, str] = {}
         self._notices: dict[str, frozenset[Notice]] = {}
+        self._told: dict[str, Json] = {}
         self._controller: Controller | None = None
         self._pods.subscribe(self._note_address)
 
@@ -138,6 +139,7 @@ class Kubelet:
             return Done()
         node = self._nodes.get("", pod.spec.get("nodeName") or "")
         if node is None or not is_alive(node):
+            self._told.pop(pod.uid, None)  # others may write its status now: say everything again afterwards
             return Done()
         self._remember(pod)
         try:
@@ -162,6 +164,7 @@ class Kubelet:
         self._uids.pop(key, None)
         self._memory.pop(uid, None)
         self._notices.pop(uid, None)
+        self._told.pop(uid, None)
         self._addresses.free(uid)
         for runtime in self._runtimes:
             await runtime.forget(uid)
@@ -241,24 +244,33 @@ class Kubelet:
     def _note_failed_start(self, uid: str, name: str, error: str) -> None:
         memory = self._memory[uid]
         container = memory.containers[name]
-        failed = replace(container, starts=container.starts - 1, create_error=error)
+        now = self._clock.now()
+        failed = replace(container, starts=container.starts - 1, create_error=error, create_failed_at=now)
         self._memory[uid] = replace(memory, containers={**memory.containers, name: failed})
 
     async def _report(self, pod: Object, node: Object, decision: Decision) -> None:
         if decision.status is not None:
-            body = status_difference(pod.status, decision.status)
-            if body:
-                patch = {"metadata": {"uid": pod.uid}, "status": body}
-                try:
-                    written = await self._client.patch(
-                        PODS, pod.name, pod.namespace, patch, type=PatchType.STRATEGIC, subresource="status"
-                    )
-                except Conflict as error:
-                    raise NotFound(404, "NotFound", f'pods "{pod.name}" was replaced by another') from error
-                self._pods.observe(written)
+            await self._write(pod, decision.status)
         await self._tell(pod, node, decision.notices)
         if decision.remove:
             await self._client.delete(PODS, pod.name, pod.namespace, grace_period=0, uid=pod.uid)
+
+    async def _write(self, pod: Object, status: Json) -> None:
+        """Write what there is to say, once: a status that somebody wrote by hand stays until we have news."""
+        news = intent(status)
+        if self._told.get(pod.uid) == news:
+            return
+        body = status_difference(pod.status, status)
+        if body:
+            patch = {"metadata": {"uid": pod.uid}, "status": body}
+            try:
+                written = await self._client.patch(
+                    PODS, pod.name, pod.namespace, patch, type=PatchType.STRATEGIC, subresource="status"
+                )
+            except Conflict as error:
+                raise NotFound(404, "NotFound", f'pods "{pod.name}" was replaced by another') from error
+            self._pods.observe(written)
+        self._told[pod.uid] = news
 
     async def _tell(self, pod: Object, node: Object, notices: Sequence[Notice]) -> None:
         """Record the events that the pass before did not already tell."""
@@ -274,6 +286,17 @@ class Kubelet:
             recorder = self._recorders[node.name] = EventRecorder(self._client, "kubelet", self._clock, host=node.name)
         path = f"{_field_of(pod, notice.container)}{{{notice.container}}}" if notice.container else ""
         await recorder.event(reference_to(pod, PODS, field_path=path), notice.type, notice.reason, notice.message)
+
+
+def intent(status: Mapping[str, Any]) -> Json:
+    """What a status says of the kubelet's own knowledge: other owners' conditions and times apart."""
+    said: Json = {name: value for name, value in status.items() if name != "conditions"}
+    said["conditions"] = [
+        [found.get(field) for field in ("type", "status", "reason", "message")]
+        for found in status.get("conditions") or ()
+        if found.get("type") in OWN_CONDITIONS
+    ]
+    return said
 
 
 def status_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:

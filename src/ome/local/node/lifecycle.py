@@ -29,6 +29,7 @@ from ome.local.node.runtime import Exit, Observation, exit_of, is_plain_init
 from ome.local.objects import Json, Object, condition, time_of, with_condition
 
 RECHECK: Final = 5.0  # seconds after which a missing Secret or ConfigMap is looked for again
+OWN_CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 _MEMORY: Final = ContainerMemory()
 
 
