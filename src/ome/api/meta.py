@@ -71,7 +71,8 @@ class Condition(Model, frozen=True, kw_only=True):
     """A condition of any kind: `status` is `"True"`, `"False"` or `"Unknown"`."""
 
     type: str = ""
-    status: str = "Unknown"
+    # A factory, so that the status is written whatever it is: an encoder that omits defaults would drop "Unknown".
+    status: str = msgspec.field(default_factory=lambda: "Unknown")
     severity: str = ""
     reason: str = ""
     message: str = ""
