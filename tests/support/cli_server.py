@@ -309,8 +309,8 @@ class Tool:
     kubeconfig: Path
     time: FakeTime = field(default_factory=FakeTime)
 
-    def __call__(self, *arguments: str, stdin: Any = None) -> Ran:
-        out, err = io.StringIO(), io.StringIO()
+    def __call__(self, *arguments: str, stdin: Any = None, stdout: io.StringIO | None = None) -> Ran:
+        out, err = stdout or io.StringIO(), io.StringIO()
         app = App(stdin=stdin or io.StringIO(""), stdout=out, stderr=err, time=self.time)
         code = run([*arguments, "--kubeconfig", str(self.kubeconfig)], app)
         return Ran(code, out.getvalue(), err.getvalue())

@@ -64,6 +64,13 @@ class App:
         except (AttributeError, ValueError):
             return False
 
+    def is_terminal(self) -> bool:
+        """Whether standard output is a terminal."""
+        try:
+            return self.stdout.isatty()
+        except (AttributeError, ValueError):
+            return False
+
     def width(self) -> int | None:
         """The columns of the terminal behind standard output; None for a file or pipe."""
         try:
