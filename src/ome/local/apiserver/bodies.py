@@ -206,6 +206,9 @@ def _repeated(node: Any, path: str, found: list[str]) -> None:
 
 def parse_yaml(data: bytes) -> tuple[Any, list[str]]:
     """The first document of a YAML text (YAML 1.1 booleans and all) and its repeated keys. Raises ValueError."""
+    plain = _plain_json(data)
+    if plain is not None:
+        return plain, []
     import yaml
 
     repeated: list[str] = []
@@ -237,6 +240,23 @@ def parse_yaml(data: bytes) -> tuple[Any, list[str]]:
         return json.loads(json.dumps(value)), repeated
     except (yaml.YAMLError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(str(error)) from error
+
+
+def _plain_json(data: bytes) -> Any | None:
+    """The value of a JSON object without repeated keys: YAML reads it the same way, at a hundred times the cost."""
+    if data.lstrip()[:1] != b"{":
+        return None
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ValueError("repeated key")
+        return found
+
+    try:
+        return json.loads(data, object_pairs_hook=once)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _yaml_key(key: Any) -> str:
