@@ -117,6 +117,7 @@ def test_other_models(model: ModelFacts, expected: dict[str, Any]) -> None:
     assert _pod_facts(model) == expected
 
 
+@pytest.mark.spec("IS-23")
 def test_overlays_stand_beside_the_model() -> None:
     overlay = ModelFacts(name="lora-a", spec={"storage": {"storageUri": "hf://x/y", "path": "/raid/lora"}})
     rendered = engine(facts(overlays=(overlay,)))
@@ -138,6 +139,7 @@ def test_a_router_gets_nothing_of_the_model(model: ModelFacts) -> None:
     assert "MODEL_PATH" not in env(pod["containers"][0])
 
 
+@pytest.mark.spec("IS-46")
 def test_router_config_becomes_env_in_key_order_once() -> None:
     given = _with_router({"config": {"beta": "b", "alpha": "isvc"}})
     rendered = render_component(given, Component.ROUTER)
@@ -199,6 +201,7 @@ def test_what_came_before_an_error_stands() -> None:
     assert isinstance(rendering.error, ComponentNotConfiguredError)
 
 
+@pytest.mark.spec("IS-6")
 def test_undeclared_components_are_not_rendered() -> None:
     rendering = render(facts(runtime={"routerConfig": ROUTER_CONFIG}))
     assert [component.component for component in rendering.components] == [Component.ENGINE]
@@ -501,6 +504,7 @@ QUEUES: dict[str, tuple[dict[str, str], str, dict[str, str]]] = {
 }
 
 
+@pytest.mark.spec("LA-4")
 @pytest.mark.parametrize(("annotations", "mode", "labels"), QUEUES.values(), ids=QUEUES)
 def test_queue_labels(annotations: dict[str, str], mode: str, labels: dict[str, str]) -> None:
     rendered = engine(facts(service={"annotations": annotations, "deployment_mode": mode}))
@@ -530,6 +534,25 @@ def test_grace_period_and_scheduler() -> None:
     assert gang.worker_template is not None
     assert gang.worker_template["spec"]["terminationGracePeriodSeconds"] == 600
     assert "terminationGracePeriodSeconds" not in engine(facts()).template["spec"]
+
+
+@pytest.mark.spec("IS-37")
+def test_of_a_runtimes_top_level_pod_fields_only_two_reach_pods() -> None:
+    top = {
+        "volumes": [{"name": "v", "emptyDir": {}}],
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"podAffinity": {}},
+        "imagePullSecrets": [{"name": "s"}],
+        "containers": [{"name": "c", "image": "i"}],
+        "labels": {"l": "1"},
+        "annotations": {"a": "1"},
+        "hostIPC": True,
+        "hostNetwork": True,
+        "dnsPolicy": "None",
+    }
+    assert engine(facts(runtime=top)) == engine(facts())
+    changed = engine(facts(runtime={"nodeSelector": {"n": "1"}, "schedulerName": "s"})).template["spec"]
+    assert (changed["nodeSelector"]["n"], changed["schedulerName"]) == ("1", "s")
 
 
 def test_service_ports_and_their_protocols() -> None:

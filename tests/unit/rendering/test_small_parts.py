@@ -147,6 +147,12 @@ MODES: dict[str, tuple[dict[str, Any], str, dict[str, Any], str]] = {
         _annotated("OMENative"),
         "OMENative ComponentAnnotation",
     ),
+    "annotation RawDeployment before a leader": (
+        {**_annotated("RawDeployment"), "leader": {}},
+        "OMENative",
+        {},
+        "RawDeployment ComponentAnnotation",
+    ),
     "an unknown value is skipped": (
         _annotated("Serverless"),
         "",
@@ -159,6 +165,7 @@ MODES: dict[str, tuple[dict[str, Any], str, dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.spec("IS-26")
 @pytest.mark.parametrize(("own", "spec_mode", "config", "expected"), MODES.values(), ids=MODES)
 def test_modes(own: dict[str, Any], spec_mode: str, config: dict[str, Any], expected: str) -> None:
     choice = choose_mode(
@@ -330,11 +337,13 @@ LABELS: dict[str, tuple[str, str, str]] = {
 }
 
 
+@pytest.mark.spec("MO-3")
 @pytest.mark.parametrize(("name", "namespace", "label"), LABELS.values(), ids=LABELS)
 def test_model_node_labels(name: str, namespace: str, label: str) -> None:
     assert model_node_label(name, namespace) == label
 
 
+@pytest.mark.spec("MO-4")
 def test_a_long_namespaced_pair_shortens_the_namespace_first() -> None:
     label = model_node_label("m" * 30, "team-platform-a")
     namespace, _, name = label.removeprefix("models.ome.io/").partition(".basemodel.")
