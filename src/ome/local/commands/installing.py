@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import orjson
+
 from ome.install import UrlWebhook, manifests
 from ome.kube.client import Client
+from ome.kube.errors import AlreadyExists
 from ome.kube.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -26,6 +30,7 @@ from ome.kube.resources import (
 
 FIELD_MANAGER: Final = "ome-install"
 OME_NAMESPACE: Final = "ome"
+INSTALLED: Final = "local.ome.io/installed"
 _RESOURCES: Final[Mapping[str, Resource]] = {
     found.kind: found
     for found in (
@@ -47,19 +52,30 @@ _WEBHOOKS: Final = (VALIDATING_WEBHOOKS.kind, MUTATING_WEBHOOKS.kind)
 
 
 async def install_base(client: Client) -> None:
-    """Namespace, definitions, roles and configuration. What a user changed in the ConfigMaps stays."""
-    for body in manifests(config="chart", certificates="self-made"):
-        resource = _RESOURCES[body["kind"]]
-        if resource is CONFIG_MAPS and await _exists(client, resource, body):
-            continue
-        await client.apply(resource, body, field_manager=FIELD_MANAGER)
+    """Namespace, definitions, roles and configuration, unless exactly these are there already.
+
+    What a user changed in the ConfigMaps stays.
+    """
+    wanted = manifests(config="chart", certificates="self-made")
+    digest = hashlib.sha256(orjson.dumps(wanted, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    current: dict[str, Any] | None = await client.find(NAMESPACES, OME_NAMESPACE)
+    if current is not None and (current["metadata"].get("annotations") or {}).get(INSTALLED) == digest:
+        return
+    for body in wanted:
+        await _put(client, body)
         await asyncio.sleep(0)
+    # Last, so that an install that was cut short is done again.
+    await client.patch(NAMESPACES, OME_NAMESPACE, "", {"metadata": {"annotations": {INSTALLED: digest}}})
 
 
-async def _exists(client: Client, resource: Resource, body: Mapping[str, Any]) -> bool:
-    meta = body["metadata"]
-    found: dict[str, Any] | None = await client.find(resource, meta["name"], meta.get("namespace", ""))
-    return found is not None
+async def _put(client: Client, body: Mapping[str, Any]) -> None:
+    """Create an object, or apply it over the one of an older version."""
+    resource = _RESOURCES[body["kind"]]
+    try:
+        await client.create(resource, body)
+    except AlreadyExists:
+        if resource is not CONFIG_MAPS:
+            await client.apply(resource, dict(body), field_manager=FIELD_MANAGER)
 
 
 def webhook_bodies(port: int) -> Sequence[dict[str, Any]]:
