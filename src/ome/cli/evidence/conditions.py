@@ -61,8 +61,10 @@ def _record_warning(entry: Any, now: datetime) -> str:
     return "FutureConditionTimestamp" if changed is not None and changed > now else ""
 
 
-def inspect_ready(service: Mapping[str, Any], now: datetime) -> Ready:
-    """Warnings about any condition make the inspection Partial; only those about Ready make the value Invalid."""
+def inspect_ready(service: Mapping[str, Any], now: datetime, kind: str = "Ready") -> Ready:
+    """The condition of a type (Ready, EngineReady, ...). Warnings about any condition make the inspection Partial;
+    only those about it make the value Invalid.
+    """
     conditions = objects.items(service, "status", "conditions")
     total = len(conditions)
     if total > MAX_CONDITIONS:
@@ -74,7 +76,7 @@ def inspect_ready(service: Mapping[str, Any], now: datetime) -> Ready:
         warning = _record_warning(entry, now)
         if warning:
             warnings.append(warning)
-        if isinstance(entry, Mapping) and entry.get("type") == "Ready":
+        if isinstance(entry, Mapping) and entry.get("type") == kind:
             mine.append(entry)
             spoiled = spoiled or bool(warning)
     if len({str(entry.get("status")) for entry in mine}) > 1:
