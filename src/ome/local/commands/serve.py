@@ -14,9 +14,10 @@ import json
 import logging
 import os
 import signal
+import socket
 import sqlite3
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ from ome.local.apiserver.auth import MASTERS
 from ome.local.apiserver.durable import Database
 from ome.local.apiserver.http import User
 from ome.local.apiserver.kubeconfig import write_kubeconfig
+from ome.local.apiserver.sender import HttpSender
 from ome.local.apiserver.serve import Serving, serve
 from ome.local.apiserver.server import ApiServer
 from ome.local.apiserver.tokens import load_key
@@ -107,9 +109,12 @@ class _Cluster:
     @classmethod
     async def start(cls, wanted: Wanted, stack: contextlib.AsyncExitStack) -> _Cluster:
         data = wanted.data
+        wanted = replace(wanted, port=wanted.port or _free_port())  # the server must know its own address
         files = await asyncio.to_thread(certificates.ensure, data.certificates, [HOST], certificates.utc_now())
         token = data.admin_token()
         streams = PodStreams()
+        sender = HttpSender()
+        stack.push_async_callback(sender.close)
         database = _database(data)
         stack.callback(database.close)
         server = ApiServer(
@@ -120,6 +125,7 @@ class _Cluster:
             token_key=load_key(files.token_key),
             logs=streams,
             execs=streams,
+            send=sender,
         )
         await _load(server, data)
         serving = await _listen(server, wanted.port, files)
@@ -238,6 +244,12 @@ def _damaged(data: DataDir, error: Exception) -> str:
         f"the database {data.database} cannot be read ({error}); it is left as it is: "
         "move it away, or delete all data with `ome local reset`"
     )
+
+
+def _free_port() -> int:
+    with contextlib.closing(socket.socket()) as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
 
 
 async def _listen(server: ApiServer, port: int, files: certificates.Certificates) -> Serving:
