@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 pytestmark = pytest.mark.embedded_only("these commands are the embedded cluster's")
 PROGRAMS = Path(sys.executable).parent
@@ -168,7 +169,7 @@ def test_the_kubeconfig_is_printed_and_merged_only_when_asked(running: Desk) -> 
     printed = json.loads(running("kubeconfig").out)
     assert printed["current-context"] == "ome-local"
     assert not own.exists()
-    own.parent.mkdir()
+    own.parent.mkdir(exist_ok=True)  # kubectl keeps its cache there
     mine = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -179,8 +180,6 @@ def test_the_kubeconfig_is_printed_and_merged_only_when_asked(running: Desk) -> 
     }
     own.write_text(json.dumps(mine))
     assert running("kubeconfig", "--merge").code == 0
-    import yaml
-
     merged = yaml.safe_load(own.read_text())
     assert [context["name"] for context in merged["contexts"]] == ["work", "ome-local"]
     assert merged["current-context"] == "work"

@@ -147,8 +147,8 @@ def _why_it_ended(data: DataDir, started: int, process: subprocess.Popen[bytes])
     for line in reversed(lines):
         if line.startswith("Error: "):
             return line.removeprefix("Error: ")
-    code = process.returncode
-    return f"the cluster did not start (exit code {code}); its log is {data.log}"
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+    return f"the cluster did not start (exit code {process.returncode}): {last}; its log is {data.log}"
 
 
 def _print_facts(facts: dict[str, Any], output: str) -> None:

@@ -160,6 +160,7 @@ def start(data: DataDir, client: SyncClient, server: str, bundle: str, more: Seq
         for body in webhook_bodies(ports.webhook):
             client.apply(resource_of(body), body, field_manager=FIELD_MANAGER)
         arguments = arguments_for(data, ports, more)
+        began = data.manager_log.stat().st_size if data.manager_log.exists() else 0
         process = _spawn(data, arguments, descriptor)
     finally:
         os.close(descriptor)
@@ -171,7 +172,7 @@ def start(data: DataDir, client: SyncClient, server: str, bundle: str, more: Seq
         "health": f"http://127.0.0.1:{ports.health}/readyz",
     }
     write_private(files.state, json.dumps(state, indent=2))
-    _wait_ready(data, process, ports)
+    _wait_ready(data, process, ports, began)
     return state
 
 
@@ -190,15 +191,16 @@ def _spawn(data: DataDir, arguments: Sequence[str], lock: int) -> subprocess.Pop
         )
 
 
-def _wait_ready(data: DataDir, process: subprocess.Popen[bytes], ports: Ports) -> None:
+def _wait_ready(data: DataDir, process: subprocess.Popen[bytes], ports: Ports, began: int) -> None:
     deadline = time.monotonic() + READY_WITHIN
     while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise Refusal(f"the manager ended with exit code {process.returncode}: {last_line(data.manager_log)}")
+        code = process.poll()
+        if code is not None:
+            raise Refusal(f"the manager ended with exit code {code}: {_reason(data.manager_log, began, code)}")
         if _answers_ready(ports.health):
             return
         time.sleep(0.05)
-    raise Refusal(f"the manager is not ready after {READY_WITHIN:g} s: {last_line(data.manager_log)}")
+    raise Refusal(f"the manager is not ready after {READY_WITHIN:g} s: {_reason(data.manager_log, began, 0)}")
 
 
 def _answers_ready(port: int) -> bool:
@@ -240,12 +242,26 @@ def _reap(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
 
 
-def last_line(path: Path) -> str:
-    """The last line of a log that says something."""
+def _reason(path: Path, began: int, code: int) -> str:
+    """What the manager's log says of its end: wrong flags come first, before the usage; failures come last."""
     try:
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - 8192))
-            lines = file.read().decode("utf-8", "replace").splitlines()
+            file.seek(began)
+            text = file.read().decode("utf-8", "replace")
     except OSError:
-        return "it left no log"
-    return next((line.strip() for line in reversed(lines) if line.strip()), "it left no log")
+        text = ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return f"it left nothing in {path}"
+    return _plain(lines[0] if code == 2 else lines[-1])
+
+
+def _plain(line: str) -> str:
+    """A log line as a sentence."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return line
+    if not isinstance(entry, dict):
+        return line
+    return ": ".join(str(entry[name]) for name in ("msg", "error") if entry.get(name)) or line
