@@ -1,0 +1,300 @@
+"""Pods: defaults, first status, refusals, what may change."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from .support import container, created, pod, texts, updated
+
+UPDATE_TEXT = (
+    "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
+    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "
+    "tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def new(**spec: Any) -> tuple[dict[str, Any], list[str]]:
+    obj, errors = created(pod(**spec), "", "v1", "Pod")
+    return obj, texts(errors)
+
+
+def test_the_smallest_pod_gains_its_defaults() -> None:
+    obj, errors = new()
+    assert errors == []
+    assert obj["spec"] == {
+        "containers": [
+            {
+                "name": "c",
+                "image": "i",
+                "imagePullPolicy": "Always",
+                "resources": {},
+                "terminationMessagePath": "/dev/termination-log",
+                "terminationMessagePolicy": "File",
+            }
+        ],
+        "dnsPolicy": "ClusterFirst",
+        "enableServiceLinks": True,
+        "restartPolicy": "Always",
+        "schedulerName": "default-scheduler",
+        "securityContext": {},
+        "terminationGracePeriodSeconds": 30,
+    }
+    assert obj["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    assert obj["metadata"]["generation"] == 1
+
+
+POLICIES = {
+    "i": "Always",
+    "i:latest": "Always",
+    "i:1.2": "IfNotPresent",
+    "r:5000/i": "Always",
+    "i@sha256:ab": "IfNotPresent",
+}
+
+
+@pytest.mark.parametrize("image", POLICIES)
+def test_the_pull_policy_follows_the_tag(image: str) -> None:
+    obj, _ = new(containers=[container(image=image)])
+    assert obj["spec"]["containers"][0]["imagePullPolicy"] == POLICIES[image]
+
+
+CONTAINERS: dict[str, tuple[dict[str, Any], str, Any]] = {
+    "ports speak TCP": ({"ports": [{"containerPort": 80}]}, "ports", [{"containerPort": 80, "protocol": "TCP"}]),
+    "requests follow limits": (
+        {"resources": {"limits": {"cpu": "1000m", "memory": "1024Gi"}}},
+        "resources",
+        {"limits": {"cpu": "1", "memory": "1Ti"}, "requests": {"cpu": "1", "memory": "1Ti"}},
+    ),
+    "a given request stays": (
+        {"resources": {"limits": {"cpu": 2}, "requests": {"cpu": "500m"}}},
+        "resources",
+        {"limits": {"cpu": "2"}, "requests": {"cpu": "500m"}},
+    ),
+    "probes have their times": (
+        {"livenessProbe": {"httpGet": {"port": 80}}},
+        "livenessProbe",
+        {
+            "failureThreshold": 3,
+            "periodSeconds": 10,
+            "successThreshold": 1,
+            "timeoutSeconds": 1,
+            "httpGet": {"path": "/", "port": 80, "scheme": "HTTP"},
+        },
+    ),
+    "field references name the version": (
+        {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]},
+        "env",
+        [{"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}],
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", CONTAINERS)
+def test_containers_gain_defaults(sentence: str) -> None:
+    fields, name, wanted = CONTAINERS[sentence]
+    obj, _ = new(containers=[container(**fields)])
+    assert obj["spec"]["containers"][0][name] == wanted
+
+
+VOLUMES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a volume of nothing is an empty directory": ({}, {"emptyDir": {}}),
+    "files of a ConfigMap have a mode": (
+        {"configMap": {"name": "x"}},
+        {"configMap": {"name": "x", "defaultMode": 420}},
+    ),
+    "a host path has an empty type": ({"hostPath": {"path": "/x"}}, {"hostPath": {"path": "/x", "type": ""}}),
+    "a token lasts an hour": (
+        {"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+        {
+            "projected": {
+                "defaultMode": 420,
+                "sources": [{"serviceAccountToken": {"path": "t", "expirationSeconds": 3600}}],
+            }
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", VOLUMES)
+def test_volumes_gain_defaults(sentence: str) -> None:
+    given, wanted = VOLUMES[sentence]
+    obj, errors = new(volumes=[{"name": "v", **given}])
+    assert (obj["spec"]["volumes"], errors) == ([{"name": "v", **wanted}], [])
+
+
+REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "a pod has containers": ({"containers": []}, ["spec.containers: Required value"]),
+    "a request is not above its limit": (
+        {"containers": [container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1"}})]},
+        ['spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1'],
+    ),
+    "amounts are compared, not texts": (
+        {"containers": [container(resources={"requests": {"memory": "1025Mi"}, "limits": {"memory": "1Gi"}})]},
+        [
+            'spec.containers[0].resources.requests: Invalid value: "1025Mi": must be less than or equal to memory '
+            "limit of "
+            "1Gi"
+        ],
+    ),
+    "an extended resource needs its limit": (
+        {"containers": [container(resources={"requests": {"nvidia.com/gpu": "1"}})]},
+        ["spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources"],
+    ),
+    "an extended resource is whole": (
+        {"containers": [container(resources={"limits": {"nvidia.com/gpu": "1.5"}})]},
+        [
+            'spec.containers[0].resources.limits[nvidia.com/gpu]: Invalid value: "1500m": must be an integer',
+            'spec.containers[0].resources.requests[nvidia.com/gpu]: Invalid value: "1500m": must be an integer',
+        ],
+    ),
+    "a port is a port": (
+        {"containers": [container(ports=[{"containerPort": 70000}])]},
+        ["spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive"],
+    ),
+    "a mount needs its volume": (
+        {"containers": [container(volumeMounts=[{"name": "v", "mountPath": "/v"}])]},
+        ['spec.containers[0].volumeMounts[0].name: Not found: "v"'],
+    ),
+    "a value or a source, not both": (
+        {
+            "containers": [
+                container(env=[{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}])
+            ]
+        },
+        [
+            'spec.containers[0].env[0].valueFrom: Invalid value: "": may not be specified when `value` is not empty',
+        ],
+    ),
+    "a volume has one source": (
+        {"volumes": [{"name": "v", "emptyDir": {}, "hostPath": {"path": "/x"}}]},
+        ["spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type"],
+    ),
+    "a gated pod is on no node": (
+        {"nodeName": "x", "schedulingGates": [{"name": "example.com/a"}]},
+        ["spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared"],
+    ),
+    "a restart policy is one of three": (
+        {"restartPolicy": "Often"},
+        ['spec.restartPolicy: Unsupported value: "Often": supported values: "Always", "OnFailure", "Never"'],
+    ),
+    "an image has no space around it": (
+        {"containers": [container(image=" x")]},
+        ['spec.containers[0].image: Invalid value: " x": must not have leading or trailing whitespace'],
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_a_pod_is_refused(sentence: str) -> None:
+    spec, wanted = REFUSED[sentence]
+    assert new(**spec)[1] == wanted
+
+
+QUALITY: dict[str, tuple[dict[str, Any], str]] = {
+    "nothing asked": ({}, "BestEffort"),
+    "only a device": ({"limits": {"nvidia.com/gpu": "1"}}, "BestEffort"),
+    "some asked": ({"requests": {"cpu": "1"}}, "Burstable"),
+    "both limited": ({"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
+    "limited above what is asked": ({"limits": {"cpu": 1, "memory": "1Gi"}, "requests": {"cpu": "500m"}}, "Burstable"),
+}
+
+
+@pytest.mark.parametrize("sentence", QUALITY)
+def test_the_quality_of_service(sentence: str) -> None:
+    resources, wanted = QUALITY[sentence]
+    assert new(containers=[container(resources=resources)])[0]["status"]["qosClass"] == wanted
+
+
+def test_a_gated_pod_says_so_in_its_status() -> None:
+    obj, _ = new(schedulingGates=[{"name": "example.com/a"}])
+    assert [(item["type"], item["reason"]) for item in obj["status"]["conditions"]] == [
+        ("PodScheduled", "SchedulingGated")
+    ]
+
+
+def changed(old: dict[str, Any], subresource: str = "", **spec: Any) -> tuple[dict[str, Any], list[str]]:
+    body = copy.deepcopy(old)
+    body["spec"].update(spec)
+    obj, errors = updated(body, old, "", "v1", "Pod", subresource)
+    return obj, texts(errors)
+
+
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str], int]] = {
+    "an image may change": ({}, {"containers": [container(image="i2", imagePullPolicy="Always")]}, [], 2),
+    "a command may not": ({}, {"containers": [container(command=["x"])]}, [UPDATE_TEXT], 2),
+    "a node may not be named": ({}, {"nodeName": "x"}, [UPDATE_TEXT], 2),
+    "nothing changed, nothing counted": ({}, {}, [], 1),
+    "a toleration may come": ({}, {"tolerations": [{"key": "x", "operator": "Exists"}]}, [], 2),
+    "a toleration may not go": (
+        {"tolerations": [{"key": "x", "operator": "Exists"}]},
+        {"tolerations": []},
+        [UPDATE_TEXT],
+        2,
+    ),
+    "a container may not come": (
+        {},
+        {"containers": [container(), container(name="d")]},
+        ["spec.containers: Forbidden: pod updates may not add or remove containers"],
+        2,
+    ),
+    "a deadline may be shortened": ({"activeDeadlineSeconds": 200}, {"activeDeadlineSeconds": 100}, [], 2),
+    "a deadline may not be lengthened": (
+        {"activeDeadlineSeconds": 100},
+        {"activeDeadlineSeconds": 200},
+        ["spec.activeDeadlineSeconds: Invalid value: 200: must be less than or equal to previous value"],
+        2,
+    ),
+    "a gate may go": ({"schedulingGates": [{"name": "example.com/a"}]}, {"schedulingGates": []}, [], 2),
+    "a gate may not come": (
+        {"schedulingGates": [{"name": "example.com/a"}]},
+        {"schedulingGates": [{"name": "example.com/c"}]},
+        [
+            "spec.schedulingGates[0].name: Forbidden: only deletion is allowed, but found new scheduling gate "
+            "'example.com/c'"
+        ],
+        2,
+    ),
+    "a gated pod may be steered": (
+        {"schedulingGates": [{"name": "example.com/a"}]},
+        {"nodeSelector": {"a": "b"}},
+        [],
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", CHANGES)
+def test_what_of_a_pod_may_change(sentence: str) -> None:
+    before, change, wanted, generation = CHANGES[sentence]
+    obj, errors = changed(new(**before)[0], **change)
+    assert (errors, obj["metadata"]["generation"]) == (wanted, generation)
+
+
+def test_the_main_door_keeps_the_status() -> None:
+    old, _ = new()
+    body = {**copy.deepcopy(old), "status": {"phase": "Running"}}
+    assert updated(body, old, "", "v1", "Pod")[0]["status"]["phase"] == "Pending"
+
+
+def test_the_status_door_keeps_the_rest() -> None:
+    old, _ = new()
+    body = {**copy.deepcopy(old), "status": {"phase": "Running"}}
+    body["spec"]["nodeName"] = "x"
+    obj, errors = updated(body, old, "", "v1", "Pod", "status")
+    assert (obj["status"]["phase"], obj["spec"], obj["metadata"]["generation"], errors) == (
+        "Running",
+        old["spec"],
+        1,
+        [],
+    )
+
+
+def test_the_quality_of_service_is_fixed() -> None:
+    old, _ = new()
+    body = {**copy.deepcopy(old), "status": {"phase": "Running", "qosClass": "Guaranteed"}}
+    assert texts(updated(body, old, "", "v1", "Pod", "status")[1]) == [
+        'status.qosClass: Invalid value: "Guaranteed": field is immutable'
+    ]
