@@ -11,6 +11,7 @@ from typing import Any, Final
 from ome.local.apiserver.core import Core
 from ome.local.apiserver.deletion import CRD_FINALIZER
 from ome.local.apiserver.encoding import encode, record_of
+from ome.local.apiserver.errors import aggregate
 from ome.local.apiserver.registry import (
     CUSTOM_VERBS,
     SCALE,
@@ -23,6 +24,7 @@ from ome.local.apiserver.store import Event, EventType, Record
 from ome.local.apiserver.writes import finished
 
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
+Object = dict[str, Any]
 Remove = Callable[[ResourceType, Record, str], None]
 
 
@@ -85,6 +87,17 @@ def _type(
     )
 
 
+def _stored_differently(before: Iterable[ResourceType], now: Iterable[ResourceType]) -> bool:
+    """Whether the storage version or its schema changed."""
+
+    def stored(types: Iterable[ResourceType]) -> tuple[str, Any]:
+        listed = list(types)
+        type_ = next((t for t in listed if t.stored_as_served), listed[0])
+        return type_.storage_api_version, type_.custom.schema if type_.custom is not None else None
+
+    return stored(before) != stored(now)
+
+
 def _condition(status: dict[str, Any], type_: str) -> bool:
     return any(c.get("type") == type_ and c.get("status") == "True" for c in status.get("conditions") or ())
 
@@ -92,8 +105,15 @@ def _condition(status: dict[str, Any], type_: str) -> bool:
 class Customs:
     """Keeps the registry in step with the stored definitions, and cleans up after those that go."""
 
-    def __init__(self, core: Core, remove: Remove, end_watches: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        core: Core,
+        remove: Remove,
+        end_watches: Callable[[str], None],
+        decode: Callable[[ResourceType, Object], Object],
+    ) -> None:
         self._core = core
+        self._decode = decode
         self._remove = remove
         self._end_watches = end_watches
         found = core.registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
@@ -147,19 +167,29 @@ class Customs:
         before = self._core.registry.custom_types(name)
         types = served_types(obj)
         self._core.registry.set_custom(name, types)
-        if types and before and before[0].storage_api_version != types[0].storage_api_version:
-            self._rewrite(types)
+        if types and before and _stored_differently(before, types):
+            self._rewrite(types, before)
         if not types:
             self._end_watches(name)
 
-    def _rewrite(self, types: Iterable[ResourceType]) -> None:
-        """Bring stored objects to a new storage version; no event tells of it, as none does on a real server."""
-        type_ = next(iter(types))
+    def _rewrite(self, types: Iterable[ResourceType], before: Iterable[ResourceType]) -> None:
+        """Show stored objects as a changed definition has them: its storage version, its fields, its defaults.
+
+        No event tells of it, as none does on a real server, where the change shows when an object is read.
+        """
+        served = list(types)
+        type_ = next((t for t in served if t.stored_as_served), served[0])
+        moved = next(iter(before)).storage_api_version != type_.storage_api_version
         collection = self._core.store.collection(type_.storage)
         for record in collection.all():
             obj = record.parse()
+            obj["apiVersion"] = type_.storage_api_version
+            if type_.stored_as_served:
+                obj = self._decode(type_, obj)
             body = encode(obj, type_.storage_api_version, type_.kind, custom=True)
-            collection.put(record_of(type_, obj, body, record.rv))
+            self._core.store.rewrite(type_.storage, record_of(type_, obj, body, record.rv))
+        if not moved:
+            return
         while collection.events:
             collection.forget_oldest()
         collection.forgotten = self._core.store.revision
@@ -213,25 +243,69 @@ class Customs:
         return False
 
 
-def accept(obj: dict[str, Any], others: list[dict[str, Any]], now: str) -> dict[str, Any]:
-    status = dict(obj.get("status") or {})
-    conditions = list(status.get("conditions") or [])
-    if not any(c["type"] == "Established" for c in conditions):
-        conditions = [
-            {
-                "type": "NamesAccepted",
-                "status": "True",
-                "lastTransitionTime": now,
-                "reason": "NoConflicts",
-                "message": "no conflicts found",
-            },
-            {
-                "type": "Established",
-                "status": "True",
-                "lastTransitionTime": now,
-                "reason": "InitialNamesAccepted",
-                "message": "the initial names have been accepted",
-            },
-        ]
-    names = dict(obj["spec"]["names"])
+_USED: Final = (("plural", "PluralConflict"), ("singular", "SingularConflict"))
+
+
+def accept(obj: Object, others: Iterable[Object], now: str) -> Object:
+    """A definition with the names it gets beside those that others of its group have, and whether it serves."""
+    spec, status = obj["spec"], dict(obj.get("status") or {})
+    wanted, accepted = spec["names"], dict(status.get("acceptedNames") or {})
+    resources, kinds = _taken(others, spec["group"])
+    names: Object = {"plural": accepted.get("plural", ""), "kind": accepted.get("kind", "")}
+    if accepted.get("singular"):
+        names["singular"] = accepted["singular"]
+    conflict: tuple[str, str] | None = None
+
+    def take(field: str, used: set[str], reason: str) -> None:
+        nonlocal conflict
+        value = wanted.get(field)
+        if value and value != accepted.get(field) and value in used:
+            conflict = (reason, f'"{value}" is already in use')
+        elif value:
+            names[field] = value
+
+    for field, reason in _USED:
+        take(field, resources, reason)
+    short = wanted.get("shortNames") or []
+    clashes = [n for n in short if n in resources and n not in (accepted.get("shortNames") or ())]
+    if clashes:
+        conflict = ("ShortNamesConflict", aggregate([f'"{name}" is already in use' for name in clashes]))
+    elif short:
+        names["shortNames"] = short
+    take("kind", kinds, "KindConflict")
+    take("listKind", kinds, "ListKindConflict")
+    if wanted.get("categories"):
+        names["categories"] = wanted["categories"]
+    conditions = _naming_conditions(status, conflict, now)
     return {**obj, "status": {**status, "conditions": conditions, "acceptedNames": names}}
+
+
+def _taken(others: Iterable[Object], group: str) -> tuple[set[str], set[str]]:
+    """(resource names, kinds) that other definitions of a group have been given."""
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for other in others:
+        if other["spec"].get("group") != group:
+            continue
+        names = (other.get("status") or {}).get("acceptedNames") or {}
+        resources |= {names.get("plural", ""), names.get("singular", ""), *(names.get("shortNames") or ())}
+        kinds |= {names.get("kind", ""), names.get("listKind", "")}
+    return resources - {""}, kinds - {""}
+
+
+def _naming_conditions(status: Object, conflict: tuple[str, str] | None, now: str) -> list[Object]:
+    if conflict is None:
+        accepted = ("NamesAccepted", "True", "NoConflicts", "no conflicts found")
+        established = ("Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
+    else:
+        accepted = ("NamesAccepted", "False", *conflict)
+        established = ("Established", "False", "NotAccepted", "not all names are accepted")
+    before = {c.get("type"): c for c in status.get("conditions") or ()}
+    if (before.get("Established") or {}).get("status") == "True":
+        established = ("Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
+    out: list[Object] = []
+    for type_, state, reason, message in (accepted, established):
+        old = before.pop(type_, None)
+        since = old.get("lastTransitionTime") if old is not None and old.get("status") == state else now
+        out.append({"type": type_, "status": state, "lastTransitionTime": since, "reason": reason, "message": message})
+    return [*out, *before.values()]

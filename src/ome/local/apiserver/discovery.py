@@ -29,6 +29,10 @@ class Discovery:
         self._cache: dict[tuple[str, ...], bytes] = {}
         registry.on_change(self._cache.clear)
 
+    def listen_at(self, address: str) -> None:
+        """The address that discovery names, once it is known."""
+        self._address = address
+
     def answer(self, request: HttpRequest, parts: tuple[str, ...]) -> HttpResponse | None:
         """The document at a path (`("apis", "apps", "v1")`), or None when no such group is known."""
         accept = request.headers.get("accept", "")

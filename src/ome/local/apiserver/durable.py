@@ -29,7 +29,8 @@ _PUT: Final = (
 )
 _DROP: Final = "DELETE FROM objects WHERE resource = ? AND namespace = ? AND name = ?"
 _COUNT: Final = (
-    "INSERT INTO counter (id, revision) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET revision = excluded.revision"
+    "INSERT INTO counter (id, revision) VALUES (1, ?) "
+    "ON CONFLICT (id) DO UPDATE SET revision = max(revision, excluded.revision)"
 )
 
 
@@ -60,6 +61,7 @@ class Database:
     def attach(self, store: Store) -> None:
         """Write every later commit of the store."""
         store.on_commit(self._hear)
+        store.on_rewrite(self._hear)
 
     def _hear(self, resource: str, event: Event) -> None:
         self._pending.append((resource, event))
@@ -91,7 +93,7 @@ class Database:
                     connection.execute(_DROP, (resource, record.namespace, record.name))
                 else:
                     connection.execute(_PUT, (resource, record.namespace, record.name, record.rv, record.body))
-            connection.execute(_COUNT, (pending[-1][1].rv,))
+            connection.execute(_COUNT, (max(event.rv for _, event in pending),))
         except sqlite3.Error:
             connection.execute("ROLLBACK")
             raise

@@ -116,11 +116,31 @@ def escape_html(data: bytes) -> bytes:
     return data
 
 
-def dump_yaml(value: Any) -> bytes:
+@lru_cache(maxsize=1)
+def _yaml_dumper() -> Any:
+    """A dumper that quotes as Go's does: text that would read as something else in double quotes."""
     import yaml
 
-    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+    class Dumper(base):  # type: ignore[misc]
+        pass
+
+    def text(dumper: Any, value: str) -> Any:
+        if "\n" in value:
+            return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|")
+        plain = dumper.resolve(yaml.ScalarNode, value, (True, False)) == "tag:yaml.org,2002:str"
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if plain else '"')
+
+    Dumper.add_representer(str, text)
+    return Dumper
+
+
+def dump_yaml(value: Any) -> bytes:
+    """YAML in block style with sorted keys."""
+    import yaml
+
     text = yaml.dump(
-        value, Dumper=dumper, default_flow_style=False, sort_keys=True, allow_unicode=True, width=2**31 - 1
+        value, Dumper=_yaml_dumper(), default_flow_style=False, sort_keys=True, allow_unicode=True, width=2**31 - 1
     )
     return bytes(text, "utf-8")

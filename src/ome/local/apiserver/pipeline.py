@@ -78,8 +78,6 @@ class Pipeline:
             return
         kind = call.type.kind
         text = ", ".join(faults)
-        if call.type.custom is not None:
-            raise bad_request(f"strict decoding error: {text}")
         raise bad_request(
             f'{kind} in version "{call.type.version}" cannot be handled as a {kind}: strict decoding error: {text}'
         )
@@ -334,7 +332,9 @@ def _yaml_fault(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     place = next((re.search(r"line (\d+)", line) for line in reversed(lines) if "line " in line), None)
     what = next((line for line in reversed(lines) if not line.startswith("in ")), "cannot be parsed")
-    return f"line {place[1] if place else 1}: {what}"
+    number = int(place[1]) if place else 1
+    counted_from_zero = type(error.__cause__).__name__ == "ParserError"
+    return f"line {max(number - 1, 1) if counted_from_zero else number}: {what}"
 
 
 def _strategy(type_: ResourceType) -> Strategy:

@@ -42,7 +42,9 @@ async def serve(
     site = web.TCPSite(runner, host, port, ssl_context=tls, backlog=512)
     await site.start()
     listening: Any = site._server
-    return Serving(server, runner, int(listening.sockets[0].getsockname()[1]))
+    port = int(listening.sockets[0].getsockname()[1])
+    server.listen_at(f"{host}:{port}")
+    return Serving(server, runner, port)
 
 
 class _Handler:

@@ -126,7 +126,7 @@ class ApiServer:
         self._deletion = Deletion(self.core, self._reads, self._admission, tables)
         self._namespaces = Namespaces(self.core, self._remove, lambda: certificate)
         self._writes = Writes(self.core, self._pipeline, self._admission, tables, self._check_creation)
-        self._customs = Customs(self.core, self._remove, self._watches.end)
+        self._customs = Customs(self.core, self._remove, self._watches.end, self._pipeline.decoded)
         self._reviews = Reviews(self.core, self._pipeline, self._authenticator, self._authorizer, self._tokens)
         self._subresources = Subresources(
             self.core, self._writes, self._deletion, self._admission, logs=logs, execs=execs
@@ -208,6 +208,11 @@ class ApiServer:
         }
         self.core.stamp(obj)
         self.core.create(services, obj)
+
+    def listen_at(self, address: str) -> None:
+        """Tell the server its `host:port`, once it is known."""
+        self._address = address
+        self._discovery.listen_at(address)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.get_running_loop().create_task(work))

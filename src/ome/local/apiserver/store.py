@@ -183,10 +183,15 @@ class Store:
         self._dependents: dict[str, dict[tuple[str, str, str], None]] = {}
         self._uids: dict[str, tuple[str, str, str]] = {}
         self._hooks: list[CommitHook] = []
+        self._rewrite_hooks: list[CommitHook] = []
 
     def on_commit(self, hook: CommitHook) -> None:
         """`hook(resource, event)` runs in every commit, before watchers hear of it."""
         self._hooks.append(hook)
+
+    def on_rewrite(self, hook: CommitHook) -> None:
+        """`hook(resource, event)` runs when an object is put in another form."""
+        self._rewrite_hooks.append(hook)
 
     def collection(self, resource: str) -> Collection:
         found = self._collections.get(resource)
@@ -272,6 +277,17 @@ class Store:
             record = self.collection(resource).get(namespace, name)
             if record is not None:
                 yield resource, record
+
+    def rewrite(self, resource: str, record: Record) -> None:
+        """Put an object in another form under the same version; only whoever keeps objects durable hears of it."""
+        collection = self.collection(resource)
+        before = collection.get(record.namespace, record.name)
+        if before is not None:
+            self._unindex(resource, before)
+        collection.put(record)
+        self._index(resource, record)
+        for hook in self._rewrite_hooks:
+            hook(resource, Event(record.rv, EventType.MODIFIED, record, before))
 
     def forget(self) -> None:
         """Drop every kept event, as a compaction does: older versions answer 410 from now on."""

@@ -32,6 +32,7 @@ from ome.local.apiserver.store import Record
 from ome.local.apiserver.writes import Writes
 
 Object = dict[str, Any]
+APPLY_PATCH: Final = "application/apply-patch+yaml"
 _SUCCESS: Final[Object] = {
     "kind": "Status",
     "apiVersion": "v1",
@@ -73,27 +74,35 @@ class Subresources:
         """GET, PUT and PATCH of a Scale."""
         verb = call.route.verb
         record = self._record(call)
-        current = scale_of(call.type, record.parse())
         if verb == "get":
-            return answers.plain(call, current)
+            return answers.plain(call, scale_of(call.type, record.parse()))
         kind = "UpdateOptions" if verb == "update" else "PatchOptions"
-        call.dry_run, call.field_validation = write_options(call.query, kind)
+        apply = bodies.media_type(call.request.headers.get("content-type")) == APPLY_PATCH and verb == "patch"
+        call.dry_run, call.field_validation = write_options(call.query, kind, apply=apply)
+        wanted = self._wanted_scale(call, record)
+        version = wanted["metadata"].get("resourceVersion")
+        if version and version != str(record.rv):
+            raise conflict(call.type.plural, call.type.group, call.name)
+        old = scale_of(call.type, record.parse(), lenient=True)
+        attributes = Attributes.of(call, "UPDATE", call.name)
+        wanted = await self._admission.mutate(attributes, wanted, old, call.warnings)
+        replicas = _replicas(call, wanted)
+        await self._admission.validate(attributes, wanted, old, call.warnings)
 
         def change(obj: Object) -> Object:
-            wanted = self._wanted_scale(call, scale_of(call.type, obj))
-            version = wanted["metadata"].get("resourceVersion")
             if version and version != obj["metadata"]["resourceVersion"]:
                 raise conflict(call.type.plural, call.type.group, call.name)
-            _set_replicas(call.type, obj, wanted["replicas"])
+            _set_replicas(call.type, obj, replicas)
             return obj
 
-        _, stored = await self._writes.change_object(call, change)
+        _, stored = await self._writes.change_object(call, change, admitted=True)
         await self._core.settled()
         return answers.plain(call, scale_of(call.type, stored))
 
-    def _wanted_scale(self, call: Call, current: Object) -> Object:
-        """{metadata, replicas} that a PUT or PATCH of a Scale asks for."""
+    def _wanted_scale(self, call: Call, record: Record) -> Object:
+        """The Scale that a PUT or PATCH asks for, whole."""
         headers = call.request.headers
+        current = scale_of(call.type, record.parse(), lenient=call.route.verb == "update")
         if call.route.verb == "update":
             body = bodies.decode(call.request.body, headers.get("content-type"), "Scale", check_duplicates=False).value
             _check_scale_kind(body)
@@ -108,22 +117,10 @@ class Subresources:
             )
         if name != call.name:
             raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
-        spec = body.get("spec")
-        replicas = (spec.get("replicas") if isinstance(spec, dict) else None) or 0
-        if not isinstance(replicas, int) or isinstance(replicas, bool):
-            raise bad_request(
-                'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal '
-                f"{'string' if isinstance(replicas, str) else 'object'} into Go struct field "
-                "ScaleSpec.spec.replicas of type int32"
-            )
-        if replicas < 0 and call.type.custom is None:
-            detail = "must be greater than or equal to 0"
-            raise invalid("Scale", "autoscaling", call.name, [invalid_value("spec.replicas", replicas, detail)])
-        if replicas < 0 and call.type.custom is not None:
-            path = str((call.type.custom.scale or {}).get("specReplicasPath", ".spec.replicas"))
-            error = invalid_value(path, replicas, "should be a non-negative integer")
-            raise invalid(call.type.kind, call.type.group, call.name, [error])
-        return {"metadata": metadata, "replicas": replicas}
+        replicas = _replicas(call, body)
+        spec = {"replicas": replicas} if replicas else {}
+        kept = {**current["metadata"], **metadata}
+        return {**current, "metadata": kept, "spec": spec}
 
     def _patched_scale(self, call: Call, current: Object) -> Object:
         kind = bodies.media_type(call.request.headers.get("content-type") or "none")
@@ -170,6 +167,13 @@ class Subresources:
         pods = self._core.registry.find("", "v1", "pods")
         record = self._core.get(pods, call.namespace, name) if pods is not None else None
         if pods is None or record is None:
+            raise not_found("pods", "", name)
+        attributes = Attributes.of(call, "CREATE", name)
+        binding = {"kind": "Binding", "apiVersion": "v1", **body}
+        await self._admission.mutate(attributes, binding, None, call.warnings)
+        await self._admission.validate(attributes, binding, None, call.warnings)
+        record = self._core.get(pods, call.namespace, name)
+        if record is None:
             raise not_found("pods", "", name)
         pod = record.parse()
         self._bind(pod, name, str(target["name"]), metadata)
@@ -318,6 +322,26 @@ class Subresources:
         return HttpResponse(101, upgrade=self._execs.exec(pod, options))
 
 
+def _replicas(call: Call, scale: Object) -> int:
+    """The replicas of a Scale. Raises Problem 400 or 422."""
+    spec = scale.get("spec")
+    replicas = (spec.get("replicas") if isinstance(spec, dict) else None) or 0
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise bad_request(
+            'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal '
+            f"{'string' if isinstance(replicas, str) else 'object'} into Go struct field "
+            "ScaleSpec.spec.replicas of type int32"
+        )
+    if replicas >= 0:
+        return replicas
+    if call.type.custom is None:
+        error = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise invalid("Scale", "autoscaling", call.name, [error])
+    path = str((call.type.custom.scale or {}).get("specReplicasPath", ".spec.replicas"))
+    error = invalid_value(path, replicas, "should be a non-negative integer")
+    raise invalid(call.type.kind, call.type.group, call.name, [error])
+
+
 def _check_scale_kind(body: Object) -> None:
     kind, version = body.get("kind"), body.get("apiVersion")
     if kind in (None, "Scale") and version in (None, "autoscaling/v1"):
@@ -335,8 +359,8 @@ def _at(obj: Any, path: str) -> Any:
     return obj
 
 
-def scale_of(type_: ResourceType, obj: Object) -> Object:
-    """The Scale of an object. Raises Problem 500 when a custom object has no replicas to scale."""
+def scale_of(type_: ResourceType, obj: Object, *, lenient: bool = False) -> Object:
+    """The Scale of an object. Raises Problem 500 when a custom object has no replicas to scale, unless lenient."""
     metadata = obj["metadata"]
     names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     shown = {name: metadata[name] for name in names if name in metadata}
@@ -345,7 +369,7 @@ def scale_of(type_: ResourceType, obj: Object) -> Object:
         paths = custom.scale or {}
         replicas_path = paths.get("specReplicasPath", ".spec.replicas")
         replicas = _at(obj, replicas_path)
-        if replicas is None:
+        if replicas is None and not lenient:
             raise internal_error(f'the spec replicas field "{replicas_path}" does not exist')
         current = _at(obj, paths.get("statusReplicasPath", ".status.replicas")) or 0
         selector = _at(obj, paths["labelSelectorPath"]) if paths.get("labelSelectorPath") else ""

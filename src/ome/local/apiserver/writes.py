@@ -235,21 +235,24 @@ class Writes:
         return await self._answer(call, record, stored, 200)
 
     async def change_object(
-        self, call: Call, change: Change, *, replace: bool = False, apply: bool = False
+        self, call: Call, change: Change, *, replace: bool = False, apply: bool = False, admitted: bool = False
     ) -> tuple[Record | None, dict[str, Any]]:
-        """As `change`, answering (record or None when the answer is not what is stored, the object)."""
+        """As `change`, answering (record or None when the answer is not what is stored, the object).
+
+        admitted: admission has seen the request already, in another form.
+        """
         type_, core = call.type, self._core
         for _ in range(ATTEMPTS):
             previous = core.get(type_, call.namespace, call.name)
             if previous is None:
                 raise not_found(type_.plural, type_.group, call.name)
-            outcome = await self._attempt(call, previous, change, replace=replace, apply=apply)
+            outcome = await self._attempt(call, previous, change, replace=replace, apply=apply, admitted=admitted)
             if outcome is not None:
                 return outcome
         raise conflict(type_.plural, type_.group, call.name)
 
     async def _attempt(
-        self, call: Call, previous: Record, change: Change, *, replace: bool, apply: bool
+        self, call: Call, previous: Record, change: Change, *, replace: bool, apply: bool, admitted: bool
     ) -> tuple[Record | None, dict[str, Any]] | None:
         """One try; None when the object moved during admission and the change may be made again."""
         type_, core, pipeline = call.type, self._core, self._pipeline
@@ -261,11 +264,14 @@ class Writes:
             pipeline.default(call, obj)
             obj = pipeline.own_updated(call, old, obj)
         restore_system_fields(old, obj)
+        obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         attributes = Attributes.of(call, "UPDATE", call.name, apply=apply)
-        obj = await self._admission.mutate(attributes, obj, old, call.warnings)
+        if not admitted:
+            obj = await self._admission.mutate(attributes, obj, old, call.warnings)
         pipeline.prepare_update(call, obj, old)
         pipeline.validate_update(call, obj, old)
-        await self._admission.validate(attributes, obj, old, call.warnings)
+        if not admitted:
+            await self._admission.validate(attributes, obj, old, call.warnings)
         if core.get(type_, call.namespace, call.name) is not previous:
             if demanded:
                 raise conflict(type_.plural, type_.group, call.name)
