@@ -8,8 +8,6 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import quote, urlencode
 
-import msgspec
-
 from ome.kube.resources import Resource
 
 JSON = "application/json"
@@ -57,6 +55,9 @@ def _query(**values: str | int | bool | None) -> list[tuple[str, str]]:
 
 
 def _body(value: Any) -> bytes:
+    # Reads have no body, and the plugin's reads should not pay for the import.
+    import msgspec
+
     return msgspec.json.encode(value)
 
 

@@ -6,14 +6,13 @@ One keep-alive connection, opened at the first request. Used by `ome.cli` and by
 from __future__ import annotations
 
 import http.client
+import json
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
-
-import msgspec
 
 from ome.kube import requests
 from ome.kube.config import ClusterConfig
@@ -23,6 +22,8 @@ from ome.kube.resources import Resource
 from ome.kube.transport import Response
 
 T = TypeVar("T")
+
+_SMALL_BODY = 512 * 1024
 
 
 @dataclass(slots=True)
@@ -137,9 +138,12 @@ class SyncClient:
         """Send a request and decode the answer. A body that is no JSON object is a TransportError."""
         response = self.request(request)
         try:
-            return msgspec.json.decode(response.body, type=dict[str, Any])
-        except msgspec.DecodeError as error:
+            document = _decoded(response.body)
+        except ValueError as error:
             raise TransportError(f"the server's answer is no JSON object: {error}") from error
+        if not isinstance(document, dict):
+            raise TransportError("the server's answer is no JSON object")
+        return document
 
     def request(self, request: Request) -> Response:
         """Send a request; a 401 is tried once more with a fresh credential."""
@@ -267,6 +271,20 @@ def _lost(error: Exception, request: Request) -> TransportError:
     )
 
 
+def _decoded(body: bytes) -> Any:
+    """JSON of any size. Importing msgspec costs more than the standard library needs for a small answer."""
+    if len(body) < _SMALL_BODY:
+        return json.loads(body)
+    import msgspec
+
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from error
+
+
 def decode(raw: bytes, type: type[T]) -> T:
     """Decode an answer into a narrow Struct."""
+    import msgspec
+
     return msgspec.json.decode(raw, type=type)
