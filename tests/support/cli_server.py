@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from ome.cli.app import App, SystemTime
-from ome.cli.main import run
+from ome.cli.tree import run
 from ome.kube.resources import Resource
 from tests.support.cli_objects import NOW
 

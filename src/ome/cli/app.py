@@ -1,4 +1,4 @@
-"""What a command has around it: streams, clock, terminal. Made once in `ome.cli.main`; tests make their own."""
+"""What a command has around it: streams, clock, terminal. Made once in `ome.cli.tree`; tests make their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command ends other than well. One small tree; `ome.cli.main` alone turns it into `error: <message>` and an
+"""How a command ends other than well. One small tree; `ome.cli.tree` alone turns it into `error: <message>` and an
 exit code.
 
 CliError            exit 1: bad flag, failed read, refusal, unconfirmed action, unknown outcome

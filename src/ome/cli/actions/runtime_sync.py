@@ -10,8 +10,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from ome.api.keys import (
     RELEASE_HELD_REVISION,
     ROLLOUT_PAUSED,
@@ -334,7 +332,7 @@ def _patch(session: Session, sync: Sync, request: Request, target: guard.Target)
         raise CliError(UNKNOWN) from error
     except (CliError, KeyboardInterrupt) as error:
         raise CliError(UNKNOWN) from error
-    if len(msgspec.json.encode(answer)) > MAX_BYTES:
+    if len(objects.encoded(answer)) > MAX_BYTES:
         raise CliError(OVERSIZED)
     bound = guard.is_same_object(answer, "InferenceService", target)
     if not bound or objects.annotation(answer, RUNTIME_SYNC) != request.token:

@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from ome.cli.errors import CliError
 from ome.cli.evidence import objects
 
@@ -64,7 +62,7 @@ def exceeds_bounds(obj: Mapping[str, Any]) -> bool:
         or len(objects.items(obj, "metadata", "ownerReferences")) > MAX_OWNERS
         or len(objects.items(obj, "status", "conditions")) > MAX_CONDITIONS
         or len(objects.items(obj, "status", "migrations")) > MAX_MIGRATIONS
-        or len(msgspec.json.encode(obj)) > MAX_BYTES
+        or len(objects.encoded(obj)) > MAX_BYTES
     )
 
 

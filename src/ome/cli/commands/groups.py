@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ome.cli.main import group
+from ome.cli.tree import group
 
 instance = group("instance", "Instances and retry blocks of OMENative components.")
 runtime = group("runtime", "Serving runtimes: selection, inheritance, revisions.")

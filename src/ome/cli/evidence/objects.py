@@ -4,6 +4,7 @@ Pure.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -57,6 +58,11 @@ def items(obj: Any, *path: str) -> list[Any]:
 def mapping(obj: Any, *path: str) -> Mapping[str, Any]:
     value = get(obj, *path)
     return value if isinstance(value, Mapping) else {}
+
+
+def encoded(value: Any) -> bytes:
+    """The value as compact JSON, keys in their own order: for sizes and for comparing stored forms."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def name(obj: Any) -> str:

@@ -6,11 +6,10 @@ Pure. Used by `runtime effective`, `runtime history`, `runtime sync` and `instan
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-
-import msgspec
 
 from ome.api.canonical import canonical_runtime, runtime_hash, short_hash
 from ome.api.keys import CREATED_BY, CREATED_BY_OME, REVISION_HASH, RUNTIME_OF, RUNTIME_OF_KIND, RUNTIME_OF_NAMESPACE
@@ -119,8 +118,8 @@ def _payload_issues(data: Any, full: str) -> list[str]:
     if "apiVersion" in data and "kind" in data:
         # A whole object where the bare spec belongs.
         found.append("RevisionDataObjectPresent")
-    canonical = msgspec.json.decode(canonical_runtime(dict(data)))
-    if msgspec.json.encode(data) != msgspec.json.encode(canonical):
+    canonical = json.loads(canonical_runtime(dict(data)))
+    if objects.encoded(data) != objects.encoded(canonical):
         found.append("RevisionPayloadNonCanonical")
     return found
 

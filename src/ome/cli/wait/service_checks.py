@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from ome.api.keys import RUNTIME_SYNC
 from ome.cli.actions.runtime_token import TOKEN_PREFIX
 from ome.cli.actions.target import MAX_FINALIZERS, is_placed
@@ -99,7 +97,7 @@ class RolloutCheck:
 
     def observe(self, snapshot: Snapshot, now: datetime) -> Observation:
         service = snapshot.service
-        if len(msgspec.json.encode(objects.get(service, "status", "rollout"))) > MAX_ROLLOUT_BYTES:
+        if len(objects.encoded(objects.get(service, "status", "rollout"))) > MAX_ROLLOUT_BYTES:
             raise CliError(ROLLOUT_LIMIT)
         if malformed(service):
             return Observation(False, "InvalidRollout", "Reported", _UNREAD | {"validity": "Invalid"})
