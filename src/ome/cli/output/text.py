@@ -7,7 +7,7 @@ spec/cli-instance.md and spec/cli-runtime-and-wait.md.
 from __future__ import annotations
 
 import re
-from hashlib import sha256
+from functools import cache
 
 ELLIPSIS = "..."
 
@@ -18,10 +18,7 @@ _HIDDEN = (
     r"\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     r"\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f"
 )
-_HOSTILE = re.compile(f"[{_CONTROLS}{_HIDDEN}]")
-_HOSTILE_IN_JSON = re.compile(f"[{_HIDDEN}]")
-
-_CREDENTIAL = re.compile(
+_CREDENTIAL = (
     r"(?i)(pass(word|wd|phrase)?|secret|token|api[-_ ]?key|access[-_ ]?key|credential|authorization)s?[\"']?\s*"
     r"[:=]\s*\S"
     r"|\b(bearer|basic)\s+[a-z0-9+/._~-]{8,}"
@@ -30,6 +27,16 @@ _CREDENTIAL = re.compile(
     r"|\b(hf_|ghp_|gho_|github_pat_|xox[abp]-|sk-)[A-Za-z0-9_-]{8,}"
     r"|\bAKIA[A-Z0-9]{12,}"
 )
+
+
+@cache
+def _pattern(source: str) -> re.Pattern[str]:
+    # Compiled at first use: a command pays only for the patterns it needs.
+    return re.compile(source)
+
+
+def _hostile() -> re.Pattern[str]:
+    return _pattern(f"[{_CONTROLS}{_HIDDEN}]")
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -41,7 +48,9 @@ def neutralise(text: str) -> str:
     """The text with every control and bidirectional character shown as its escape, so that it can change no
     terminal.
     """
-    return _HOSTILE.sub(_escaped, text)
+    if text.isascii() and text.isprintable():
+        return text
+    return _hostile().sub(_escaped, text)
 
 
 def neutralise_json(document: str) -> str:
@@ -56,11 +65,11 @@ def neutralise_json(document: str) -> str:
         code -= 0x10000
         return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
-    return _HOSTILE_IN_JSON.sub(escape, document)
+    return _pattern(f"[{_HIDDEN}]").sub(escape, document)
 
 
 def is_hostile(text: str) -> bool:
-    return _HOSTILE.search(text) is not None
+    return _hostile().search(text) is not None
 
 
 def cut(text: str, limit: int) -> str:
@@ -72,6 +81,8 @@ def digest(text: str, length: int = 8) -> str:
     """The start of the SHA-256 of the whole name: every digest the tool prints (spec/cli-runtime-and-wait.md section
     2.2).
     """
+    from hashlib import sha256
+
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
@@ -85,7 +96,7 @@ def bounded_name(name: str, limit: int = 54) -> str:
 
 
 def looks_like_credential(text: str) -> bool:
-    return _CREDENTIAL.search(text) is not None
+    return _pattern(_CREDENTIAL).search(text) is not None
 
 
 def redacted(text: str) -> str:
