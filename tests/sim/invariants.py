@@ -14,7 +14,7 @@ from ome.api.intstr import scaled
 from ome.api.meta import parse_timestamp
 
 from .server import Json
-from .world import World
+from .world import World, rows_of
 
 KEPT_OTHERS = 3
 MEMORY = 20.0  # seconds for which a pod that was ready counts as having been seen ready
@@ -151,7 +151,7 @@ class Invariants:
             return
         self._blocks(old, before, after)
         self._starts(before, after)
-        rows = after.get("instanceStatuses") or []
+        rows = rows_of(after)
         indices = [row.get("index", 0) for row in rows]
         require(len(set(indices)) == len(indices), f"an index twice: {indices}")
         down = sum(
@@ -201,12 +201,10 @@ class Invariants:
         if "ome.io/release-held-revision" in (old["metadata"].get("annotations") or {}):
             self.released += 1
             return
-        targets = {(row.get("operation") or {}).get("targetRevision") for row in after.get("instanceStatuses") or []}
+        targets = {(row.get("operation") or {}).get("targetRevision") for row in rows_of(after)}
         replaced = name not in (after.get("currentRevision"), after.get("updateRevision"), *targets)
-        was_ready = {r.get("index", 0) for r in before.get("instanceStatuses") or [] if _ready_on(r, name)}
-        converged = any(
-            _ready_on(r, name) and r.get("index", 0) not in was_ready for r in after.get("instanceStatuses") or []
-        )
+        was_ready = {r.get("index", 0) for r in rows_of(before) if _ready_on(r, name)}
+        converged = any(_ready_on(r, name) and r.get("index", 0) not in was_ready for r in rows_of(after))
         require(replaced or converged, f"{name}: a Held block left by no door")
 
     def _starts(self, before: Json, after: Json) -> None:
@@ -216,10 +214,10 @@ class Invariants:
         stands = {block["targetRevision"] for block in after.get("retryBlocks") or []}
         in_flight = Counter(
             row["operation"].get("targetRevision")
-            for row in before.get("instanceStatuses") or []
+            for row in rows_of(before)
             if (row.get("operation") or {}).get("type") == "Update"
         )
-        for row in after.get("instanceStatuses") or []:
+        for row in rows_of(after):
             kind = _opened(row, before)
             if kind not in ("Update", "Create"):
                 continue
@@ -252,7 +250,7 @@ def _opened(row: Json, before: Json) -> str:
     operation = row.get("operation")
     if operation is None:
         return ""
-    known = next((r for r in before.get("instanceStatuses") or [] if r.get("index", 0) == row.get("index", 0)), {})
+    known = next((r for r in rows_of(before) if r.get("index", 0) == row.get("index", 0)), {})
     return "" if (known.get("operation") or {}).get("id") == operation["id"] else str(operation["type"])
 
 

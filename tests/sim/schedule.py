@@ -67,7 +67,7 @@ async def _play(seed: int, told: list[str]) -> None:
         del lifecycle["updateRetry"]
     if dice.random() < 0.15:
         del lifecycle["stuckPodGracePeriod"]
-    world = World(lifecycle=lifecycle, capacity=dice.choice((3, 4, 8)))
+    world = World(lifecycle=lifecycle, capacity=dice.choice((3, 4, 8)), columnar=dice.random() < 0.3)
     schedule = Schedule(seed, world, dice, Invariants(world, FOREIGN), told)
     world.server.fault = lambda request: _fault(schedule, request)
     world.server.admit = lambda collection, obj: _admit(schedule, collection)

@@ -11,7 +11,9 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from ome.api.config import OperatorConfig
+from ome.api.columnar import decode_rows
+from ome.api.config import OperatorConfig, StatusEncoding
+from ome.api.meta import to_dict
 from ome.kube.cache import Caches
 from ome.kube.client import Client
 from ome.kube.clock import LoopClock
@@ -75,16 +77,18 @@ class Manager:
 class World:
     """Everything, and what a user does to it."""
 
-    def __init__(self, *, lifecycle: Json | None = None, capacity: int = 8) -> None:
+    def __init__(self, *, lifecycle: Json | None = None, capacity: int = 8, columnar: bool = False) -> None:
         self.clock = LoopClock(EPOCH)
         self.server = Server(self.clock.now)
         self.nodes = Nodes(self.server, capacity=capacity)
         self.lifecycle: Json = CHART if lifecycle is None else lifecycle
+        self.columnar = columnar
         self.managers: list[Manager] = []
         self.every_step: Callable[[], None] = lambda: None
 
     async def config(self) -> OperatorConfig:
-        return OperatorConfig(lifecycle=self.lifecycle)
+        encoding = StatusEncoding(instance_status_encoding="ColumnarV2" if self.columnar else "DenseV1")
+        return OperatorConfig(lifecycle=self.lifecycle, status_encoding=encoding)
 
     def start(self) -> Manager:
         manager = Manager(self)
@@ -165,7 +169,7 @@ class World:
         return self.replica(name).get("status") or {}
 
     def rows(self, name: str = "chat") -> list[Json]:
-        return self.status(name).get("instanceStatuses") or []
+        return rows_of(self.status(name))
 
     def phases(self, name: str = "chat") -> list[str]:
         return [row["phase"] for row in self.rows(name)]
@@ -196,6 +200,13 @@ class World:
             and len(rows) == max(1, self.replica(name)["spec"].get("replicas") or 0)
             and status.get("servingReplicas") == len(rows)
         )
+
+
+def rows_of(status: Json) -> list[Json]:
+    """The Instances' rows, whichever way they are written."""
+    if "instanceStatusColumns" in status:
+        return [to_dict(row) for row in decode_rows(status["instanceStatusColumns"], limit=1000)]
+    return status.get("instanceStatuses") or []
 
 
 def projected(name: str, *, image: str, replicas: int, **spec: Any) -> Json:

@@ -155,7 +155,7 @@ class Engine:
         self, snapshot: Snapshot, decided: Plan, replica: InferenceReplica, settings: Settings
     ) -> Done:
         stored = Stored(replica.metadata.resource_version, known_status_of(replica))
-        return await self._executor.carry_out(snapshot, decided, stored, columnar=settings.columnar)
+        return await self._executor.carry_out(snapshot, decided, stored, settings=settings)
 
     async def _undecodable(self, replica: InferenceReplica, error: UndecodableStatus) -> Outcome:
         meta = replica.metadata

@@ -52,6 +52,7 @@ from .actions import (
 )
 from .encoding import merge_patch, wire
 from .observe import Refusal, Refused, Snapshot
+from .settings import Settings
 
 log = logging.getLogger("ome.omenative")
 _ATTEMPTS = 5
@@ -100,15 +101,15 @@ class Executor:
 
     # -- plan ----------------------------------------------------------------------------------------------------------
 
-    async def carry_out(self, snapshot: Snapshot, plan: Plan, stored: Stored, *, columnar: bool) -> Done:
+    async def carry_out(self, snapshot: Snapshot, plan: Plan, stored: Stored, *, settings: Settings) -> Done:
         """Write, tell, act. Raises KubeError when the state could not be recorded: then nothing was acted on."""
         done = Done()
         if plan.blocks is not None:
             with_blocks = msgspec.structs.replace(snapshot.replica.status, retry_blocks=plan.blocks)
-            stored = await self._write_status(snapshot, with_blocks, stored, columnar=columnar)
+            stored = await self._write_status(snapshot, with_blocks, stored, settings=settings)
             done.status_written = True
             await self._tell(snapshot.replica, plan.block_notices)
-        after = await self._write_status(snapshot, plan.status, stored, columnar=columnar)
+        after = await self._write_status(snapshot, plan.status, stored, settings=settings)
         done.status_written = done.status_written or after is not stored
         await self._tell(snapshot.replica, plan.notices)
         for action in plan.actions:
@@ -122,11 +123,11 @@ class Executor:
         return done
 
     async def _write_status(
-        self, snapshot: Snapshot, status: InferenceReplicaStatus, stored: Stored, *, columnar: bool
+        self, snapshot: Snapshot, status: InferenceReplicaStatus, stored: Stored, *, settings: Settings
     ) -> Stored:
         """One conditional merge patch of what differs. On a conflict again, unless status or spec changed."""
         meta = snapshot.replica.metadata
-        wanted = wire(status, columnar=columnar)
+        wanted = wire(status, columnar=settings.columnar, limit=settings.max_decoded_instances)
         patch = merge_patch(stored.status, wanted)
         if not patch:
             return stored
