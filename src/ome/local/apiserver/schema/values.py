@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 
 def json_type(value: Any) -> str:
     """`object`, `array`, `string`, `boolean`, `integer`, `number` or `null`; a whole float is an integer."""
@@ -24,14 +26,27 @@ def equal(left: Any, right: Any) -> bool:
     """Deep equality of JSON values: numbers by value, booleans apart from numbers."""
     if left is right:
         return True
+    if not isinstance(left, (dict, list)):
+        return _equal(left, right)
+    if left != right:
+        return False
+    # Python takes True for 1. Most values that are equal are so in every byte, which is quickly seen.
+    if orjson.dumps(left, option=orjson.OPT_SORT_KEYS) == orjson.dumps(right, option=orjson.OPT_SORT_KEYS):
+        return True
+    return _equal(left, right)
+
+
+def _equal(left: Any, right: Any) -> bool:
+    if left is right:
+        return True
     if isinstance(left, dict):
         return (
             isinstance(right, dict)
             and left.keys() == right.keys()
-            and all(equal(value, right[key]) for key, value in left.items())
+            and all(_equal(value, right[key]) for key, value in left.items())
         )
     if isinstance(left, list):
-        return isinstance(right, list) and len(left) == len(right) and all(map(equal, left, right))
+        return isinstance(right, list) and len(left) == len(right) and all(map(_equal, left, right))
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     return bool(left == right)
