@@ -39,7 +39,9 @@ class Pipeline:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._strategies: dict[int, tuple[ResourceType, Strategy]] = {}
+        self._zeros: dict[int, tuple[ResourceType, Object]] = {}
         core.registry.on_change(self._strategies.clear)
+        core.registry.on_change(self._zeros.clear)
 
     def copy(self, obj: Object) -> Object:
         copied: Object = orjson.loads(orjson.dumps(obj))
@@ -161,7 +163,7 @@ class Pipeline:
         shown = patches.go_text(patch) if kind.startswith("application/strategic") else orjson.dumps(result).decode()
         self._check_patched(call, result, shown)
         try:
-            decoded, unknown = self._decode(type_, self.copy(result))
+            decoded, unknown = self._decode(type_, result)
         except kinds.DecodeError as error:
             cause = error.converter if kind.startswith("application/strategic") else error.cause
             raise _unfit_patch(shown, cause) from error
@@ -212,10 +214,17 @@ class Pipeline:
             api_version=call.type.api_version,
             type=strategy.type,
             now=self._core.clock.now(),
-            zero=strategy.zero(),
+            zero=self._zero(call.type, strategy),
             subresource=subresource,
             reset=strategy.reset_fields(subresource),
         )
+
+    def _zero(self, type_: ResourceType, strategy: Strategy) -> Object:
+        """The kind's empty object, made once: ownership only reads it."""
+        found = self._zeros.get(id(type_))
+        if found is None or found[0] is not type_:
+            found = self._zeros[id(type_)] = (type_, strategy.zero())
+        return found[1]
 
     def own_created(self, call: Call, obj: Object) -> Object:
         """A new object with its managedFields."""
