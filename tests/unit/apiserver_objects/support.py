@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from hypothesis import settings
+
 from ome.local.apiserver import kinds, ownership
 from ome.local.apiserver.errors import FieldError
 
+PROPERTY = settings(deadline=None, max_examples=50)
+"""For properties: no deadline, the machine may be busy."""
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CREATED = "2026-01-02T03:04:05Z"
 

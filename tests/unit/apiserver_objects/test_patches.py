@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from ome.local.apiserver import patches
 from ome.local.apiserver.errors import Problem
 
+from .support import PROPERTY
+
 REFUSED = "the server rejected our request due to an error in our request"
 DOCUMENT: dict[str, Any] = {
     "metadata": {"annotations": {"example.com/one": "1"}, "finalizers": ["f1", "f2"]},
@@ -148,23 +150,27 @@ def merge_patch_between(old: Any, new: dict[str, Any]) -> dict[str, Any]:
     return patch
 
 
+@PROPERTY
 @given(OBJECT, OBJECT)
 def test_merging_twice_is_merging_once(document: dict[str, Any], patch: dict[str, Any]) -> None:
     once = patches.merge_patch(document, patch)
     assert patches.merge_patch(once, patch) == once
 
 
+@PROPERTY
 @given(OBJECT, OBJECT)
 def test_a_merge_patch_leads_from_any_object_to_any_other(document: dict[str, Any], wanted: dict[str, Any]) -> None:
     document, wanted = without_nulls(document), without_nulls(wanted)
     assert patches.merge_patch(document, merge_patch_between(document, wanted)) == wanted
 
 
+@PROPERTY
 @given(OBJECT)
 def test_an_empty_merge_patch_changes_nothing(document: dict[str, Any]) -> None:
     assert patches.merge_patch(document, {}) == document
 
 
+@PROPERTY
 @given(OBJECT, OBJECT)
 def test_no_patch_changes_the_document_it_is_given(document: dict[str, Any], patch: dict[str, Any]) -> None:
     before = copy.deepcopy((document, patch))

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from ome.local.apiserver.kinds import quantities
 
+from .support import PROPERTY
+
 CANONICAL: dict[str, tuple[Any, str]] = {
     "whole binary units move up": ("1024Gi", "1Ti"),
     "a fraction of a binary unit moves down": ("0.5Gi", "512Mi"),
@@ -58,6 +60,7 @@ AMOUNTS = st.builds(
 )
 
 
+@PROPERTY
 @given(AMOUNTS)
 def test_the_canonical_form_is_the_same_amount_and_final(text: str) -> None:
     once = quantities.canonical(text)

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from ome.local.apiserver import patches
 from ome.local.apiserver.errors import Problem
 
+from .support import PROPERTY
+
 REPLICA_SET = "io.k8s.api.apps.v1.ReplicaSet"
 POD_SPEC = "io.k8s.api.core.v1.PodSpec"
 
@@ -163,6 +165,7 @@ ELEMENTS = st.lists(
 )
 
 
+@PROPERTY
 @given(ELEMENTS, ELEMENTS)
 def test_merging_twice_is_merging_once(before: list[Any], change: list[Any]) -> None:
     patch = {"containers": change}
@@ -170,6 +173,7 @@ def test_merging_twice_is_merging_once(before: list[Any], change: list[Any]) -> 
     assert patches.strategic_merge(once, patch, POD_SPEC) == once
 
 
+@PROPERTY
 @given(ELEMENTS, ELEMENTS)
 def test_nothing_is_lost_and_the_patch_wins(before: list[Any], change: list[Any]) -> None:
     merged = patches.strategic_merge({"containers": before}, {"containers": change}, POD_SPEC)["containers"]
