@@ -36,8 +36,10 @@ from ome.kube.resources import (
     PODS,
     Resource,
 )
+from ome.local.apiserver.customs import DEFINITIONS
 from ome.local.apiserver.http import User
 from ome.local.apiserver.server import ApiServer
+from ome.local.apiserver.store import Record
 from ome.local.inprocess import InProcessTransport
 from ome.local.objects import Object
 from ome.local.workloads.controllers import Workshop
@@ -49,6 +51,8 @@ Json = dict[str, Any]
 OME = "ome"
 _ADMIN = "admin"
 _MANAGER = "manager"
+_DEFINED: list[Record] = []
+"""OME's definitions as the first cluster stored them: to make them again for every test would be most of its time."""
 
 
 @dataclass
@@ -70,6 +74,10 @@ class Stage:
     async def apply(self, resource: Resource, obj: Json) -> Json:
         """Create or change an object as a user does."""
         return await self.client.apply(resource, obj, field_manager="kubectl")
+
+    async def create(self, resource: Resource, obj: Json) -> Json:
+        """Create an object whose kind the resource tells."""
+        return await self.client.create(resource, {"apiVersion": resource.api_version, "kind": resource.kind, **obj})
 
     async def get(self, resource: Resource, name: str, namespace: str = "prod") -> Json:
         return await self.client.get(resource, name, namespace if resource.namespaced else "")
@@ -150,10 +158,13 @@ async def _cluster(config: Mapping[str, str]) -> Any:
     groups = ("system:masters",)
     users = {token: User(name, groups=groups) for token, name in ((_ADMIN, "admin"), (_MANAGER, "ome-manager"))}
     server = ApiServer(tokens=users, clock=clock, seed=1)
+    if _DEFINED:
+        server.store.load(DEFINITIONS, _DEFINED)
+        server.store.begin(max(record.rv for record in _DEFINED))
     await server.start()
     admin = Client(InProcessTransport(server, _ADMIN), field_manager="test")
     stage = Stage(admin, server, clock)
-    await _prepare(admin, config)
+    await _prepare(server, admin, config)
     shop = Workshop(admin, Caches(admin, clock), clock)
     workloads = build_workloads(shop)
     tasks = [asyncio.create_task(shop.caches.run())]
@@ -178,9 +189,11 @@ async def _cluster(config: Mapping[str, str]) -> Any:
         await server.stop()
 
 
-async def _prepare(admin: Client, config: Mapping[str, str]) -> None:
-    for crd in crds():
-        await admin.create(CRDS, crd)
+async def _prepare(server: ApiServer, admin: Client, config: Mapping[str, str]) -> None:
+    if not _DEFINED:
+        for crd in crds():
+            await admin.create(CRDS, crd)
+        _DEFINED.extend(server.store.collection(DEFINITIONS).all())
     for name in (OME, "prod"):
         await admin.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     for config_map in config_maps(OME, "chart", tag="test"):

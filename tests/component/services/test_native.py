@@ -303,7 +303,7 @@ def test_a_service_fronts_a_standalone_replica() -> None:
         assert (missing["status"], missing["reason"]) == ("False", "ReplicaRefMissing")
         (event,) = await stage.events("ReplicaRefMissing")
         assert (event["type"], event["count"]) == ("Warning", 1)
-        await stage.client.create(INFERENCE_REPLICAS, standalone)
+        await stage.create(INFERENCE_REPLICAS, standalone)
         await stage.settle()
         await report(stage, "solo")
         assert (await stage.condition("Ready") or {})["status"] == "True"

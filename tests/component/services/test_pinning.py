@@ -257,7 +257,7 @@ def test_a_revision_that_does_not_exist_freezes_until_it_does() -> None:
         await stage.settle()
         assert await children(stage) == before
         meta = {key: stored["metadata"][key] for key in ("name", "namespace", "labels", "annotations")}
-        await stage.client.create(CONTROLLER_REVISIONS, {"metadata": meta, "data": stored["data"], "revision": 1})
+        await stage.create(CONTROLLER_REVISIONS, {"metadata": meta, "data": stored["data"], "revision": 1})
         await stage.settle()
         assert await pin(stage) == (A, None)
         assert (await stage.args())[-1] == "--mem-frac=0.9"
@@ -291,7 +291,7 @@ def test_another_runtimes_revision_is_refused() -> None:
         before = await children(stage)
         name = "r-prod-sglang-0badc0de"
         meta = {"name": name, "namespace": OME, "labels": {"ome.io/runtime-of": "other"}}
-        await stage.client.create(CONTROLLER_REVISIONS, {"metadata": meta, "data": {}, "revision": 1})
+        await stage.create(CONTROLLER_REVISIONS, {"metadata": meta, "data": {}, "revision": 1})
         await reference(stage, revision=name)
         drifted = await stage.condition("RuntimeDrifted")
         assert drifted is not None

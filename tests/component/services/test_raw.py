@@ -269,7 +269,7 @@ def test_a_foreign_budget_of_the_name_stops_the_component() -> None:
     async def scenario(stage: Stage) -> None:
         await model_and_runtime(stage)
         foreign = {"metadata": {"name": "chat-engine", "namespace": "prod"}, "spec": {"maxUnavailable": 3}}
-        await stage.client.create(PDBS, foreign)
+        await stage.create(PDBS, foreign)
         await stage.apply(INFERENCE_SERVICES, service())
         await stage.settle()
         assert await stage.find(DEPLOYMENTS, "chat-engine") is None
