@@ -11,7 +11,7 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from ome.admission.runtimes import default_runtime, validate_runtime
 from ome.admission.services.proposal import Features
 from ome.admission.services.validator import validate_service
 from ome.admission.world import Sources, judge
+from ome.api.config import ConfigError, OperatorConfig
 from ome.kube.controller import Environment
 from ome.kube.errors import KubeError
 from ome.kube.resources import FINE_TUNED_WEIGHTS
@@ -40,8 +41,9 @@ log = logging.getLogger("ome.admission")
 BODY_LIMIT: Final = 16 * 1024 * 1024
 """Bytes. An object is at most 3 MiB for the API server; an update carries two."""
 
+_POD_ENTRIES: Final = ("fineTunedAdapter", "modelInit", "servingSidecar", "metricsAggregator")
+
 Answer = Callable[[str, int], None]
-Handler = Callable[[Request], Awaitable[Verdict]]
 Json = dict[str, Any]
 
 
@@ -56,9 +58,26 @@ class Webhooks:
             rollout_policy="rolloutpolicies.ome.io" in environment.served,
         )
 
-    def handlers(self) -> dict[str, Handler]:
-        """Path -> check."""
-        return {path: partial(check, self) for path, check in _checks().items()}
+    async def respond(self, path: str, body: bytes) -> tuple[int, bytes]:
+        """The HTTP status and body that answer a review sent to one of `paths()`."""
+        try:
+            request = decode(body)
+        except msgspec.DecodeError as error:
+            return 400, f"no AdmissionReview: {error}\n".encode()
+        return 200, encode(request, await self._verdict(path, request))
+
+    async def _verdict(self, path: str, request: Request) -> Verdict:
+        """A check that cannot be made denies, and says why: letting through what nobody looked at would be worse."""
+        try:
+            verdict = await _checks()[path](self, request)
+        except msgspec.ValidationError as error:
+            return deny(f"the object cannot be read: {error}")
+        except (KubeError, ConfigError) as error:
+            log.error("a check could not be made", extra={"webhook": path, "error": str(error)})
+            return deny(f"the check could not be made, try again: {error}")
+        if not verdict.allowed:
+            log.debug("denied", extra={"webhook": path, "namespace": request.namespace, "object": request.name})
+        return verdict
 
     @staticmethod
     def paths() -> list[str]:
@@ -121,9 +140,17 @@ class Webhooks:
         pod = _placed(request)
         name = named_weight(pod)
         weight = await self._environment.client.find(FINE_TUNED_WEIGHTS, name, into=dict) if name else None
-        return mutate_pod(pod, await self._environment.config(), weight)
+        try:
+            config = await self._environment.config()
+        except ConfigError as error:
+            if error.entry in _POD_ENTRIES:
+                return deny(f"unable to unmarshal {error.entry} json string: {error}")
+            # Another entry's fault must not keep a running service from getting its pods back.
+            config = OperatorConfig()
+        return mutate_pod(pod, config, weight)
 
 
+@cache
 def _checks() -> dict[str, Callable[[Webhooks, Request], Awaitable[Verdict]]]:
     return {
         "/mutate-ome-io-v1beta1-inferenceservice": Webhooks._unchanged,
@@ -154,36 +181,18 @@ def _placed(request: Request) -> Json:
 
 def build_app(environment: Environment, on_answer: Answer | None = None) -> web.Application:
     """The application. `on_answer(path, HTTP code)` is told of every answer."""
+    webhooks = Webhooks(environment)
     app = web.Application(client_max_size=BODY_LIMIT)
-    counted = on_answer or (lambda path, code: None)
-    for path, handler in Webhooks(environment).handlers().items():
-        app.router.add_post(path, partial(_respond, path, handler, counted))
+    for path in webhooks.paths():
+        app.router.add_post(path, partial(_over_http, webhooks, path, on_answer))
     return app
 
 
-async def _respond(path: str, handler: Handler, on_answer: Answer, http: web.Request) -> web.Response:
-    try:
-        request = decode(await http.read())
-    except msgspec.DecodeError as error:
-        on_answer(path, 400)
-        return web.Response(status=400, text=f"no AdmissionReview: {error}\n")
-    verdict = await _verdict(path, handler, request)
-    on_answer(path, 200)
-    return web.Response(body=encode(request, verdict), content_type="application/json")
-
-
-async def _verdict(path: str, handler: Handler, request: Request) -> Verdict:
-    """A check that cannot be made denies, and says why: letting through what nobody looked at would be worse."""
-    try:
-        verdict = await handler(request)
-    except msgspec.ValidationError as error:
-        return deny(f"the object cannot be read: {error}")
-    except KubeError as error:
-        log.error("a check could not be made", extra={"webhook": path, "error": str(error)})
-        return deny(f"the check could not be made, try again: {error}")
-    if not verdict.allowed:
-        log.debug("denied", extra={"webhook": path, "namespace": request.namespace, "object": request.name})
-    return verdict
+async def _over_http(webhooks: Webhooks, path: str, on_answer: Answer | None, http: web.Request) -> web.Response:
+    status, body = await webhooks.respond(path, await http.read())
+    if on_answer is not None:
+        on_answer(path, status)
+    return web.Response(status=status, body=body, content_type="application/json" if status == 200 else "text/plain")
 
 
 class WebhookServer:
