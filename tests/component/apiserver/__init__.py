@@ -1,0 +1,1 @@
+"""The embedded API server as a whole, through `handle()`."""
