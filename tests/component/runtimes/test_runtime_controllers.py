@@ -318,6 +318,22 @@ async def test_a_name_taken_by_other_content_is_refused(world: World) -> None:
     )
 
 
+@pytest.mark.spec("RR-4")
+@in_world(workloads=False)
+async def test_a_revision_that_no_cache_shows_yet_is_found_by_its_two_labels(world: World) -> None:
+    foreign = draft_revision("ClusterServingRuntime", NAME, NAMESPACE, example())
+    await world.create(foreign.to_object("ome"))
+    environment = world.environment()
+    blind = environment.caches.of(
+        CONTROLLER_REVISIONS, ControllerRevision, namespace="ome", indexes={BY_RUNTIME_AND_HASH: index_revision}
+    )
+    store = RevisionStore(environment.client, blind, "ome")
+    assert await store.ensure(draft_revision("ServingRuntime", NAME, NAMESPACE, example())) == Ensured(foreign.name)
+    found = await store.get(foreign.name)
+    assert found is not None
+    assert found.full_hash == foreign.full_hash
+
+
 @in_world(workloads=False)
 async def test_two_managers_that_store_at_once_agree(world: World) -> None:
     draft = draft_revision("ServingRuntime", NAME, NAMESPACE, example())
