@@ -38,6 +38,17 @@ KINDS = {
     "endpointslices": ("discovery.k8s.io/v1", "EndpointSlice"),
     "controllerrevisions": ("apps/v1", "ControllerRevision"),
     "inferencereplicas": ("ome.io/v1beta1", "InferenceReplica"),
+    **{
+        plural: ("ome.io/v1beta1", kind)
+        for plural, kind in (
+            ("servingruntimes", "ServingRuntime"),
+            ("clusterservingruntimes", "ClusterServingRuntime"),
+            ("basemodels", "BaseModel"),
+            ("clusterbasemodels", "ClusterBaseModel"),
+            ("finetunedweights", "FineTunedWeight"),
+            ("acceleratorclasses", "AcceleratorClass"),
+        )
+    },
     "leases": ("coordination.k8s.io/v1", "Lease"),
 }
 BOOKMARK = 60.0  # seconds of silence after which a watch says that it lives

@@ -41,7 +41,8 @@ from .executor import Done, Executor, Stored, known_status, reference
 from .observe import Member, Refusal, RenderProblem, Snapshot
 from .planner import owner_of_children, plan
 from .settings import Settings, parse_settings
-from .template import Runners, runners_of
+from .standalone import Standalone, with_template
+from .template import Runners, check
 
 log = logging.getLogger("ome.omenative")
 
@@ -92,6 +93,7 @@ class Engine:
             ENDPOINT_SLICES, EndpointSlice, label_selector=_SERVICE_NAME, indexes={"service": _service_key}
         )
         self._nodes: Cache[Node] = caches.of(NODES, Node)
+        self._standalone = Standalone(caches, self._replicas)
         self._expectations = Expectations(environment.clock)
         self._executor = Executor(
             environment.client,
@@ -113,6 +115,7 @@ class Engine:
             Watch(self._revisions, _component_replicas),
             Watch(self._services, _component_replicas),
             Watch(self._slices, self._routing_replicas),
+            *self._standalone.watches(),
         ]
 
     # -- one pass ------------------------------------------------------------------------------------------------------
@@ -139,7 +142,7 @@ class Engine:
             if replica is None:
                 return NothingLeft()
             try:
-                snapshot = await self._observe(replica, settings, refusals)
+                snapshot = await self._observe(replica, config, settings, refusals)
             except UndecodableStatus as error:
                 return await self._undecodable(replica, error)
             now = self._clock.now()
@@ -165,12 +168,17 @@ class Engine:
 
     # -- observing -----------------------------------------------------------------------------------------------------
 
-    async def _observe(self, stored: InferenceReplica, settings: Settings, refusals: Mapping[str, Refusal]) -> Snapshot:
+    async def _observe(
+        self,
+        stored: InferenceReplica,
+        config: OperatorConfig,
+        settings: Settings,
+        refusals: Mapping[str, Refusal],
+    ) -> Snapshot:
         status = dense(stored.status, settings.max_decoded_instances)
         replica = msgspec.structs.replace(stored, status=status)
         pods = tuple(self._pods.by_index("owner", replica.metadata.uid))
-        rendered = runners_of(replica)
-        runners: Runners = () if isinstance(rendered, RenderProblem) else rendered
+        replica, runners, problem = self._template(replica, config)
         update_revision, collisions = status.update_revision, status.collision_count
         if runners and not replica.metadata.deleting and names.FINALIZER in replica.metadata.finalizers:
             update_revision, collisions = await self._ensure_revision(replica, runners)
@@ -180,7 +188,7 @@ class Engine:
             revisions=tuple(self._owned_revisions(replica)),
             services=tuple(self._owned_services(replica)),
             runners=runners,
-            problem=rendered if isinstance(rendered, RenderProblem) else None,
+            problem=problem,
             update_revision=update_revision,
             collision_count=collisions,
             routed=await self._routed(replica, pods),
@@ -188,6 +196,18 @@ class Engine:
             nodes=self._nodes_of(pods) if settings.force_delete is not None else {},
             refusals=refusals,
         )
+
+    def _template(
+        self, replica: InferenceReplica, config: OperatorConfig
+    ) -> tuple[InferenceReplica, Runners, RenderProblem | None]:
+        """The replica as it acts, its runners, and why there are none."""
+        if names.projected(replica):
+            runners = check(replica.spec.runners)
+            return (replica, (), runners) if isinstance(runners, RenderProblem) else (replica, runners, None)
+        template = self._standalone.template(replica, config)
+        if isinstance(template, RenderProblem):
+            return replica, (), template
+        return with_template(replica, template), template.runners, None
 
     def _owned_revisions(self, replica: InferenceReplica) -> Iterable[ControllerRevision]:
         owner = owner_uid(replica)
