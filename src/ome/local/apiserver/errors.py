@@ -61,10 +61,11 @@ _ESCAPES: Final[Mapping[str, str]] = {
 
 
 def value_text(value: Any) -> str:
-    """A refused value as the messages print it: strings quoted as Go does, the rest as compact JSON."""
+    """A refused value as the messages print it: strings quoted as Go does, the rest as its JSON."""
     if isinstance(value, str):
         return go_quote(value)
-    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
+    text = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 @dataclass(frozen=True, slots=True)

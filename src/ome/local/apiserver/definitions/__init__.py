@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ome.local.apiserver.definitions import schemas
+from ome.local.apiserver.definitions import schemas, shown
 from ome.local.apiserver.errors import FieldError, invalid_value, not_supported, required
 from ome.local.apiserver.kinds import names
 from ome.local.apiserver.schema import values
@@ -128,10 +128,10 @@ def _versions_errors(versions: list[Mapping[str, Any]]) -> list[FieldError]:
             errors.append(invalid_value(f"spec.versions[{index}].name", name, ",".join(texts)))
     listed = [version.get("name") for version in versions]
     if len(set(listed)) != len(listed):
-        errors.append(invalid_value("spec.versions", versions, "must contain unique version names"))
+        errors.append(invalid_value("spec.versions", shown.versions(versions), "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
-        errors.append(invalid_value("spec.versions", versions, text))
+        errors.append(invalid_value("spec.versions", shown.versions(versions), text))
     return errors
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ome.local.apiserver import cel
+from ome.local.apiserver.definitions import shown
 from ome.local.apiserver.definitions.schemas import children
 from ome.local.apiserver.errors import FieldError, invalid_value, not_supported, required
 from ome.local.apiserver.schema.rules import self_type
@@ -66,28 +67,16 @@ def _compile_errors(rule: Mapping[str, Any], schema: Schema, path: str, *, root:
             continue
         place = f"{path}.{field}"
         if fault := _undefined(text, schema, root=root):
-            errors.append(invalid_value(place, _shown(rule), f"compilation failed: {fault}"))
+            errors.append(invalid_value(place, shown.rule(rule), f"compilation failed: {fault}"))
             continue
         try:
             program = cel.compile_rule(text, self_type(Node(schema)), optional_old=optional)
         except cel.CompileError as error:
-            errors.append(invalid_value(place, _shown(rule), f"compilation failed: {error}"))
+            errors.append(invalid_value(place, shown.rule(rule), f"compilation failed: {error}"))
             continue
         if program.result not in (wanted, "DYN"):
-            errors.append(invalid_value(place, _shown(rule), word))
+            errors.append(invalid_value(place, shown.rule(rule), word))
     return errors
-
-
-def _shown(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """A rule as the server prints it."""
-    return {
-        "Rule": rule.get("rule", ""),
-        "Message": rule.get("message", ""),
-        "MessageExpression": rule.get("messageExpression", ""),
-        "Reason": rule.get("reason"),
-        "FieldPath": rule.get("fieldPath", ""),
-        "OptionalOldSelf": rule.get("optionalOldSelf"),
-    }
 
 
 def _undefined(expression: str, schema: Schema, *, root: bool) -> str:

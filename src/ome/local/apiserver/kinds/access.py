@@ -18,14 +18,13 @@ class Role(Strategy):
 
     def errors(self, obj: Mapping[str, Any]) -> list[FieldError]:
         errors: list[FieldError] = []
-        for index, rule in enumerate(obj.get("rules") or ()):
+        rules = obj.get("rules") or ()
+        for index, rule in enumerate(rules):
             errors += self._rule_errors(rule, f"rules[{index}]")
-        return errors
+        return errors + [required(f"rules[{index}].verbs") for index, rule in enumerate(rules) if not rule.get("verbs")]
 
     def _rule_errors(self, rule: Mapping[str, Any], path: str) -> list[FieldError]:
         errors: list[FieldError] = []
-        if not rule.get("verbs"):
-            errors.append(required(f"{path}.verbs", "verbs must contain at least one value"))
         if rule.get("nonResourceURLs"):
             if self.traits.namespaced:
                 text = "namespaced rules cannot apply to non-resource URLs"

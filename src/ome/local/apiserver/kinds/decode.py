@@ -196,7 +196,7 @@ def _wrong(value: Any, go: str, field: str) -> _WrongTypeError:
     elif go.startswith("v1."):
         converter = f"cannot restore struct from: {kind}"
     else:
-        converter = f"unrecognized type: {kind}"
+        converter = f"unrecognized type: {go}"
     return _WrongTypeError(cause, converter)
 
 

@@ -125,14 +125,14 @@ def qualified(key: str) -> list[str]:
     if not name:
         errors.append("name part " + EMPTY)
     elif len(name) > 63:
-        errors.append("name part " + no_more_than(63))
+        errors.append("name part must be no more than 63 bytes")
     if re.fullmatch(_QUALIFIED, name) is None:
         errors.append(_NAME_PART_TEXT)
     return errors
 
 
 def label_value(value: str) -> list[str]:
-    errors = [no_more_than(63)] if len(value) > 63 else []
+    errors = ["must be no more than 63 bytes"] if len(value.encode()) > 63 else []
     return errors if re.fullmatch(_VALUE, value) else [*errors, _VALUE_TEXT]
 
 

@@ -248,21 +248,27 @@ def _env(env: Iterable[Mapping[str, Any]], path: str) -> list[FieldError]:
         source = variable.get("valueFrom")
         if source is None:
             continue
-        if len(source) != 1:
-            text = "may not have more than one field specified at a time"
-            if not source:
-                text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+        errors += _env_source(source, f"{place}.valueFrom")
+        if not source:
+            text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
             errors.append(invalid_value(f"{place}.valueFrom", "", text))
         elif variable.get("value"):
             errors.append(invalid_value(f"{place}.valueFrom", "", "may not be specified when `value` is not empty"))
-        else:
-            errors += _env_source(source, f"{place}.valueFrom")
+        elif len(source) > 1:
+            text = "may not have more than one field specified at a time"
+            errors.append(invalid_value(f"{place}.valueFrom", "", text))
     return errors
 
 
 _FIELD_PATHS: Final = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP",
     "status.hostIPs", "status.podIP", "status.podIPs",
+)  # fmt: skip
+
+
+_OTHER_LABELS: Final = (
+    "metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "spec.hostNetwork",
+    "status.phase",
 )  # fmt: skip
 
 
@@ -274,9 +280,8 @@ def _env_source(source: Mapping[str, Any], path: str) -> list[FieldError]:
         if not field:
             errors.append(required(f"{path}.fieldRef.fieldPath"))
         elif subscript is None and field not in _FIELD_PATHS:
-            shown = sorted(_FIELD_PATHS)
-            if re.match(r"[a-zA-Z.]+$", field) and field.split(".")[0] in ("metadata", "spec", "status"):
-                errors.append(not_supported(f"{path}.fieldRef.fieldPath", field, shown))
+            if field in _OTHER_LABELS:
+                errors.append(not_supported(f"{path}.fieldRef.fieldPath", field, sorted(_FIELD_PATHS)))
             else:
                 text = f"error converting fieldPath: field label not supported: {field}"
                 errors.append(invalid_value(f"{path}.fieldRef.fieldPath", field, text))

@@ -163,9 +163,15 @@ class StatefulSet(Strategy):
 
     def errors(self, obj: Mapping[str, Any]) -> list[FieldError]:
         spec = obj["spec"]
-        errors = checks.one_of(spec["podManagementPolicy"], "spec.podManagementPolicy", ("OrderedReady", "Parallel"))
-        update = spec["updateStrategy"]
-        errors += checks.one_of(update.get("type"), "spec.updateStrategy.type", ("OnDelete", "RollingUpdate"))
+        errors: list[FieldError] = []
+        policy, update = spec["podManagementPolicy"], spec["updateStrategy"]
+        if policy not in ("OrderedReady", "Parallel"):
+            text = "must be 'OrderedReady' or 'Parallel'"
+            errors.append(invalid_value("spec.podManagementPolicy", policy, text))
+        if update.get("type") not in ("OnDelete", "RollingUpdate"):
+            shown = {"Type": update.get("type"), "RollingUpdate": update.get("rollingUpdate")}
+            text = "must be 'RollingUpdate' or 'OnDelete'"
+            errors.append(invalid_value("spec.updateStrategy", shown, text))
         partition = (update.get("rollingUpdate") or {}).get("partition")
         errors += checks.not_negative(partition, "spec.updateStrategy.rollingUpdate.partition")
         errors += checks.not_negative(spec["replicas"], "spec.replicas")
@@ -227,7 +233,7 @@ class DaemonSet(Strategy):
         errors += _template(spec["template"], restart=("Always",))
         errors += checks.not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
         errors += checks.one_of(
-            spec["updateStrategy"].get("type"), "spec.updateStrategy.type", ("OnDelete", "RollingUpdate")
+            spec["updateStrategy"].get("type"), "spec.updateStrategy.type", ("RollingUpdate", "OnDelete")
         )
         return errors
 

@@ -22,7 +22,8 @@ def json_patch(doc: dict[str, Any], ops: Any) -> Any:
     """The document after all operations. Raises 400 when `ops` is no list of objects, 413 for more than 10,000
     operations, and 422 with empty details when one of them does not apply."""
     if not isinstance(ops, list) or not all(isinstance(op, dict) for op in ops):
-        raise bad_request(f"json: cannot unmarshal {_json_kind(ops)} into Go value of type jsonpatch.Patch")
+        text = f"json: cannot unmarshal {_json_kind(ops)} into Go value of type []handlers.jsonPatchOp"
+        raise bad_request(f"error decoding patch: {text}")
     if len(ops) > MAX_OPERATIONS:
         text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(ops)}"
         raise Problem(413, "RequestEntityTooLarge", text)
@@ -77,6 +78,8 @@ def unknown_members(ops: Any) -> list[str]:
 
 
 def _json_kind(value: Any) -> str:
+    if isinstance(value, list):
+        value = next(item for item in value if not isinstance(item, dict))
     if isinstance(value, dict):
         return "object"
     if isinstance(value, list):

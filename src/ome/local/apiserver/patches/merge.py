@@ -10,8 +10,15 @@ from ome.local.apiserver.errors import bad_request
 def merge_patch(doc: dict[str, Any], patch: Any) -> dict[str, Any]:
     """The document after a merge patch; `null` removes. Raises 400 when the patch is no object."""
     if not isinstance(patch, dict):
-        raise bad_request("Invalid JSON Patch")
+        text = f"json: cannot unmarshal {_kind(patch)} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding patch: {text}")
     return _merge(doc, patch)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, list):
+        return "array"
+    return "string" if isinstance(value, str) else "bool" if isinstance(value, bool) else "number"
 
 
 def _merge(target: Any, patch: dict[str, Any]) -> dict[str, Any]:

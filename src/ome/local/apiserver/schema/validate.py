@@ -58,13 +58,21 @@ def _validate(value: Any, node: Node, path: str, old: Any, errors: list[FieldErr
         _check_kind(value, kind, node, path, old, errors)
 
 
+_DATA_FORMATS: Final = {"integer": "int64", "number": "float64"}
+
+
 def _check_type(kind: str, node: Node, path: str, errors: list[FieldError]) -> None:
     if not node.types or kind in node.types or (kind == "null" and node.nullable):
         return
     if kind == "integer" and "number" in node.types:
         return
-    wanted = ",".join(node.types)
-    errors.append(type_invalid(path or _NOWHERE, kind, f'{path} in body must be of type {wanted}: "{kind}"'))
+    wanted, found = ",".join(node.types), kind
+    shape = node.schema.get("format")
+    if shape and kind not in ("null", "string", "array"):
+        wanted, found = shape, _DATA_FORMATS.get(kind, "")
+    elif shape and kind != "null" and "number" not in node.types and "integer" not in node.types:
+        return
+    errors.append(type_invalid(path or _NOWHERE, found, f'{path} in body must be of type {wanted}: "{found}"'))
 
 
 def _check_kind(value: Any, kind: str, node: Node, path: str, old: Any, errors: list[FieldError]) -> None:
@@ -114,26 +122,36 @@ def _check_number(value: float, node: Node, path: str, errors: list[FieldError])
         if json_type(value) != "integer" or not least <= value <= most:
             kind = f"integer with format {name}" if name else "integer (default format)"
             errors.append(invalid_value(_NOWHERE, "", f"Checked value must be of type {kind} in {path}"))
-            return
-    multiple = schema.get("multipleOf")
-    if multiple is not None and _remainder(value, multiple):
-        detail = f"{path} in body should be a multiple of {number_text(multiple)}"
-        errors.append(invalid_value(path, value, detail))
-    high = schema.get("maximum")
-    if high is not None and (value > high or (schema.get("exclusiveMaximum") and value == high)):
-        words = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
-        errors.append(invalid_value(path, value, f"{path} in body should be {words} {number_text(high)}"))
-    low = schema.get("minimum")
-    if low is not None and (value < low or (schema.get("exclusiveMinimum") and value == low)):
-        words = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
-        errors.append(invalid_value(path, value, f"{path} in body should be {words} {number_text(low)}"))
+    if "multipleOf" in schema:
+        errors += _multiple_errors(value, _bound(schema["multipleOf"], value), path)
+    if "maximum" in schema:
+        high, exclusive = _bound(schema["maximum"], value), schema.get("exclusiveMaximum")
+        if value > high or (exclusive and value == high):
+            words = "less than" if exclusive else "less than or equal to"
+            errors.append(invalid_value(path, value, f"{path} in body should be {words} {number_text(high)}"))
+    if "minimum" in schema:
+        low, exclusive = _bound(schema["minimum"], value), schema.get("exclusiveMinimum")
+        if value < low or (exclusive and value == low):
+            words = "greater than" if exclusive else "greater than or equal to"
+            errors.append(invalid_value(path, value, f"{path} in body should be {words} {number_text(low)}"))
 
 
-def _remainder(value: float, multiple: float) -> bool:
-    if isinstance(value, int) and isinstance(multiple, int):
-        return value % multiple != 0
-    quotient = value / multiple
-    return abs(quotient - round(quotient)) > 1e-9
+def _bound(bound: float, value: float) -> float:
+    """A bound as it is compared: for an integer its fraction is cut off, as a real server does."""
+    return int(bound) if isinstance(value, int) else bound
+
+
+def _multiple_errors(value: float, factor: float, path: str) -> list[FieldError]:
+    if factor <= 0:
+        detail = f"factor MultipleOf declared for {path} must be positive: {number_text(factor)}"
+        return [invalid_value(path, factor, detail)]
+    if isinstance(value, int) and isinstance(factor, int):
+        remains = value % factor != 0
+    else:
+        quotient = value / factor
+        remains = abs(quotient - round(quotient)) > 1e-9
+    detail = f"{path} in body should be a multiple of {number_text(factor)}"
+    return [invalid_value(path, value, detail)] if remains else []
 
 
 def _check_array(value: list[Any], node: Node, path: str, old: Any, errors: list[FieldError]) -> None:
