@@ -27,7 +27,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ome.kube.client import Client
 from ome.kube.clock import Clock
-from ome.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from ome.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
 from ome.kube.requests import PatchType
 from ome.kube.resources import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Resource
 
@@ -39,6 +39,7 @@ CONFIGURATIONS: Final = ((MUTATING_WEBHOOKS, "ome-mutating-webhooks"), (VALIDATI
 AUTHORITY_LIFE: Final = timedelta(days=3650)
 SERVING_LIFE: Final = timedelta(days=365)
 RENEW_BEFORE: Final = timedelta(days=60)
+_ATTEMPTS: Final = 5
 LOOK_EVERY: Final = 15.0
 """Seconds between two looks at the files, the Secret and the configurations."""
 
@@ -250,7 +251,7 @@ class SharedCertificate:
             await self._trust(resource, name, base64.b64encode(bundle.authority).decode())
 
     async def _shared(self) -> Bundle:
-        for _ in range(5):
+        for _ in range(_ATTEMPTS):
             stored = await self._client.find(SECRETS, SECRET_NAME, self._namespace, into=dict)
             bundle = None if stored is None else Bundle.of_secret(stored)
             if bundle is not None and self._good(bundle):
@@ -281,19 +282,34 @@ class SharedCertificate:
         await self._client.create(SECRETS, secret, namespace=self._namespace)
 
     async def _trust(self, resource: Resource, name: str, authority: str) -> None:
-        found = await self._client.find(resource, name, into=dict)
-        if found is None:
-            return  # nobody calls these webhooks
-        patch = [
-            {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": authority}
-            for index, hook in enumerate(found.get("webhooks") or [])
-            if hook["clientConfig"].get("caBundle") != authority
-        ]
-        if not patch:
+        """Put the authority into every webhook of a configuration that has another one, or none."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            found = await self._client.find(resource, name, into=dict)
+            patch = _bundle_patch(found, authority)
+            if not patch:
+                return
+            try:
+                await self._client.patch(resource, name, "", patch, type=PatchType.JSON)
+            except (Conflict, Invalid):
+                # Another replica was faster, and the patch's own test failed: look again.
+                if attempt == _ATTEMPTS:
+                    raise
+                continue
+            log.info("the API server now trusts the webhooks' certificate", extra={"configuration": name})
             return
-        unchanged = {"op": "test", "path": "/metadata/resourceVersion", "value": found["metadata"]["resourceVersion"]}
-        await self._client.patch(resource, name, "", [unchanged, *patch], type=PatchType.JSON)
-        log.info("the API server now trusts the webhooks' certificate", extra={"configuration": name})
+
+
+def _bundle_patch(configuration: dict[str, Any] | None, authority: str) -> list[dict[str, Any]]:
+    """A JSON patch that holds only for exactly this state of the configuration; empty when nothing is to be done."""
+    if configuration is None:
+        return []  # nobody calls these webhooks
+    changes = [
+        {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": authority}
+        for index, hook in enumerate(configuration.get("webhooks") or [])
+        if hook["clientConfig"].get("caBundle") != authority
+    ]
+    version = configuration["metadata"]["resourceVersion"]
+    return [{"op": "test", "path": "/metadata/resourceVersion", "value": version}, *changes] if changes else []
 
 
 Keeper = MountedCertificate | SharedCertificate

@@ -151,7 +151,8 @@ async def columns(world: World, resource: Resource) -> list[tuple[str, int]]:
     return [(column["name"], column["priority"]) for column in table["columnDefinitions"]]
 
 
-RUNTIME = "Name Disabled ModelFormat ModelFramework ModelFrameworkVersion ModelArchitecture ModelSizeMin ModelSizeMax Images Age"
+FORMATS = "ModelFormat ModelFramework ModelFrameworkVersion ModelArchitecture ModelSizeMin ModelSizeMax"
+RUNTIME = f"Name Disabled {FORMATS} Images Age"
 MODEL = (
     "Name Disabled Version Vendor Framework FrameworkVersion ModelFormat Architecture Capabilities Size CompartmentID "
     "Ready Age"
