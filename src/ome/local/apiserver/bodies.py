@@ -59,7 +59,7 @@ def _unrecognized(kind: str, reason: str, data: bytes) -> Problem:
 
 def _shortened(data: bytes) -> str:
     """The first bytes of a body as error messages show them: text when it is JSON-like, else hexadecimal."""
-    if data[:1] in (b"{", b"["):
+    if data[:1] == b"{":
         return data.decode("utf-8", "replace") if len(data) <= 30 else data[:30].decode("utf-8", "replace") + " ..."
     return data.hex() if len(data) <= 30 else data[:30].hex() + " ..."
 

@@ -81,10 +81,20 @@ def _type(
             "status" in given,
             selectable,
             deprecation,
+            _storage_schema(spec["versions"], version["name"]),
         ),
         definition=metadata["name"],
         terminating=bool(metadata.get("deletionTimestamp")),
     )
+
+
+def _storage_schema(versions: Iterable[Object], served: str) -> Object | None:
+    """The schema of the storage version, unless it is the served one."""
+    for version in versions:
+        if version.get("storage") and version["name"] != served:
+            schema: Object = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+            return schema
+    return None
 
 
 def _stored_differently(before: Iterable[ResourceType], now: Iterable[ResourceType]) -> bool:

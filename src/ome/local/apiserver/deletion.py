@@ -261,12 +261,6 @@ class Deletion:
     def _mark_namespace(self, obj: dict[str, Any]) -> bool:
         metadata = obj["metadata"]
         if metadata.get("deletionTimestamp"):
-            if (obj.get("spec") or {}).get("finalizers"):
-                message = (
-                    "The system is ensuring all content is removed from this namespace.  Upon completion, this "
-                    "namespace will automatically be purged by the system."
-                )
-                raise conflict("namespaces", "", metadata["name"], message)
             return False
         metadata["deletionTimestamp"] = self._core.now()
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}

@@ -18,6 +18,7 @@ from ome.local.apiserver.core import Core
 from ome.local.apiserver.errors import FieldError, Problem, bad_request, invalid, invalid_value
 from ome.local.apiserver.kinds import Strategy
 from ome.local.apiserver.registry import ResourceType
+from ome.local.apiserver.versions import to_served, to_stored
 
 Object = dict[str, Any]
 
@@ -40,7 +41,9 @@ class Pipeline:
         self._core = core
         self._strategies: dict[int, tuple[ResourceType, Strategy]] = {}
         self._zeros: dict[int, tuple[ResourceType, Object]] = {}
+        self._storage_schemas: dict[int, tuple[ResourceType, schema.Structural]] = {}
         core.registry.on_change(self._strategies.clear)
+        core.registry.on_change(self._storage_schemas.clear)
         core.registry.on_change(self._zeros.clear)
 
     def copy(self, obj: Object) -> Object:
@@ -63,6 +66,25 @@ class Pipeline:
         decoded, _ = self._decode(type_, obj)
         self.strategy(type_).default(decoded)
         return decoded
+
+    def stored(self, type_: ResourceType, obj: Object) -> Object:
+        """An object in its storage version; a custom one loses there what that version's schema does not know."""
+        stored = to_stored(type_, obj)
+        if type_.custom is None or type_.custom.storage_schema is None:
+            return stored
+        found = self._storage_schemas.get(id(type_))
+        if found is None or found[0] is not type_:
+            compiled = schema.compile(type_.custom.storage_schema)
+            found = self._storage_schemas[id(type_)] = (type_, compiled)
+        metadata = stored["metadata"]
+        pruned, _ = found[1].prune(stored)
+        found[1].default(pruned)
+        return {**pruned, "metadata": metadata}
+
+    def served(self, type_: ResourceType, stored: Object) -> Object:
+        """A stored object as this version of its kind shows and keeps it."""
+        obj = to_served(type_, stored)
+        return obj if type_.custom is None or type_.stored_as_served else self.decoded(type_, obj)
 
     def _decode(self, type_: ResourceType, obj: Object) -> tuple[Object, list[str]]:
         strategy = self.strategy(type_)
@@ -132,7 +154,9 @@ class Pipeline:
         """The parsed body of a JSON, merge or strategic patch. Raises Problem 400."""
         data = call.request.body
         try:
-            return bodies.parse_json(data)
+            patch = bodies.parse_json(data)
+            _check_shape(kind, patch)
+            return patch
         except ValueError as error:
             if kind == "application/strategic-merge-patch+json" or kind == "application/merge-patch+json":
                 try:
@@ -143,9 +167,7 @@ class Pipeline:
                     return value
             if kind == "application/json-patch+json":
                 raise bad_request("invalid JSON patch") from error
-            if kind == "application/json-patch+json":
-                raise bad_request("invalid JSON patch") from error
-            raise bad_request(f"error decoding patch: {bodies.go_json_error(data, error)}") from error
+            raise bad_request("invalid JSON patch") from error
 
     def patched(self, call: Call, kind: str, current: Object, patch: Any) -> Object:
         """The current object after a patch, decoded again."""
@@ -233,7 +255,10 @@ class Pipeline:
 
     def own_updated(self, call: Call, old: Object, obj: Object) -> Object:
         """A replaced or patched object with its managedFields."""
-        _set_managed(obj, ownership.record_update(old, obj, self._context(call)))
+        managed = ownership.record_update(old, obj, self._context(call))
+        if call.subresource is not None and call.subresource.name == "scale":
+            managed = _as_scales_record(managed, call, obj)
+        _set_managed(obj, managed)
         return obj
 
     def read_applied(self, call: Call) -> Object:
@@ -327,6 +352,30 @@ def _unfit_patch(shown: str, cause: str) -> Problem:
     """422 for a patch whose result is none of its kind."""
     error = invalid_value("patch", shown, cause)
     return Problem(422, "Invalid", f' "" is invalid: {error}', {"causes": [error.cause()]})
+
+
+def _check_shape(kind: str, patch: Any) -> None:
+    """A JSON patch is a list, the others are objects. Raises Problem 400."""
+    if kind == "application/json-patch+json":
+        fits, wanted = isinstance(patch, list), "[]handlers.jsonPatchOp"
+    else:
+        fits, wanted = isinstance(patch, dict) or patch is None, "map[string]interface {}"
+    if not fits:
+        shape = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
+        raise bad_request(f"error decoding patch: json: cannot unmarshal {shape} into Go value of type {wanted}")
+
+
+def _as_scales_record(managed: list[dict[str, Any]], call: Call, obj: Object) -> list[dict[str, Any]]:
+    """Entries of scale as a real server leaves them: without a time, and none for zero, which a Scale does not show."""
+    manager, zero = call.manager(), call.type.custom is None and not (obj.get("spec") or {}).get("replicas")
+    out: list[dict[str, Any]] = []
+    for entry in managed:
+        if entry.get("subresource") == "scale" and entry.get("operation") == "Update":
+            if zero and entry.get("manager") == manager:
+                continue
+            entry = {key: value for key, value in entry.items() if key != "time"}
+        out.append(entry)
+    return out
 
 
 def _set_managed(obj: Object, managed: list[dict[str, Any]]) -> None:

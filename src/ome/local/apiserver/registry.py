@@ -38,6 +38,8 @@ class CustomVersion:
     has_status: bool = False
     selectable: tuple[str, ...] = ()
     deprecation: str = ""
+    storage_schema: Mapping[str, Any] | None = None
+    """The schema of the version in which objects are stored, where that is another one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class Reviews:
         status = {"authenticated": True, "user": verdict.user.info(), "audiences": list(verdict.audiences)}
         return {**shown, "status": status}
 
-    def _access(self, spec: Object, kind: str, group: str) -> Access:
+    def _access(self, spec: Object) -> Access:
         resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
         errors: list[FieldError] = []
         if resource and path:
@@ -87,9 +87,9 @@ class Reviews:
             errors.append(invalid_value("spec.nonResourceAttributes", path, detail))
         if not resource and not path:
             detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-            errors.append(invalid_value("spec.resourceAttributes", None, detail))
+            errors.append(invalid_value("spec", None, detail))
         if errors:
-            raise invalid(kind, group, "", errors)
+            raise invalid("", "", "", errors)
         if path:
             return Access(str(path.get("verb") or ""), path=str(path.get("path") or ""))
         attributes = resource or {}
@@ -108,12 +108,12 @@ class Reviews:
         return {"metadata": {"creationTimestamp": None}, "spec": spec, "status": status}
 
     def _selfsubjectaccessreview(self, call: Call, spec: Object) -> Object:
-        access = self._access(spec, call.type.kind, call.type.group)
+        access = self._access(spec)
         answered = self._judged(call.user, access, spec)
         return {**answered, "metadata": {}}
 
     def _subjectaccessreview(self, call: Call, spec: Object) -> Object:
-        access = self._access(spec, call.type.kind, call.type.group)
+        access = self._access(spec)
         name, groups = str(spec.get("user") or ""), tuple(spec.get("groups") or ())
         if not name and not groups:
             error = invalid_value("spec.user", "", "at least one of user or group must be specified")

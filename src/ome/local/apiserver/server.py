@@ -401,7 +401,7 @@ class ApiServer:
             found = self._openapi.answer(request, parts)
             return found if found is not None else _page_not_found()
         if parts and parts[0] in ("healthz", "livez", "readyz"):
-            return self._health(parts)
+            return self._health(request, parts)
         if path == "/version":
             return HttpResponse(200, answers.headers("application/json"), _version())
         if path == "/":
@@ -421,9 +421,13 @@ class ApiServer:
             )
         return _page_not_found()
 
-    def _health(self, parts: Sequence[str]) -> HttpResponse:
+    def _health(self, request: HttpRequest, parts: Sequence[str]) -> HttpResponse:
         if parts[0] == "readyz" and not self._ready:
             return _text(500, "[-]poststarthook failed: not ready\nreadyz check failed\n")
+        if parts[1:] and parts[1] != "ping":
+            return _page_not_found()
+        if Query(request.query).flag("verbose"):
+            return _text(200, f"[+]ping ok\n{parts[0]} check passed\n")
         return _text(200, "ok")
 
 

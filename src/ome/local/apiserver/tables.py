@@ -14,6 +14,7 @@ from ome.local.apiserver.calls import Call
 from ome.local.apiserver.errors import bad_request, go_quote
 from ome.local.apiserver.printing import Layout, layout
 from ome.local.apiserver.registry import ResourceType
+from ome.local.apiserver.versions import to_stored
 
 Object = dict[str, Any]
 INCLUDE: Final = ("Metadata", "Object", "None")
@@ -42,11 +43,12 @@ class Tables:
         printed = self._layout(type_)
         table: Object = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {}}
         table["columnDefinitions"] = printed.definitions if with_columns else []
-        table["rows"] = [self._row(printed, obj, include, now) for obj in objects]
+        table["rows"] = [self._row(type_, printed, obj, include, now) for obj in objects]
         return table
 
-    def _row(self, printed: Layout, obj: Object, include: str, now: datetime) -> Object:
-        cells, conditions = printed.cells(obj, now)
+    def _row(self, type_: ResourceType, printed: Layout, obj: Object, include: str, now: datetime) -> Object:
+        shown = obj if type_.custom is not None or type_.stored_as_served else to_stored(type_, dict(obj))
+        cells, conditions = printed.cells(shown, now)
         row: Object = {"cells": cells}
         if conditions:
             row["conditions"] = conditions

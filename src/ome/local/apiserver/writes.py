@@ -31,7 +31,7 @@ from ome.local.apiserver.negotiate import JSON, YAML
 from ome.local.apiserver.pipeline import Pipeline
 from ome.local.apiserver.registry import ResourceType
 from ome.local.apiserver.store import Record
-from ome.local.apiserver.versions import to_served, to_stored
+from ome.local.apiserver.versions import to_served
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -124,7 +124,7 @@ class Writes:
             raise already_exists(type_.plural, type_.group, name)
         self._check_namespace(call, name)
         self._admission.before_commit(attributes, attempt, None)
-        stored = to_stored(type_, attempt)
+        stored = self._pipeline.stored(type_, attempt)
         if call.dry_run:
             stored["metadata"].pop("resourceVersion", None)
             return None, stored
@@ -256,8 +256,8 @@ class Writes:
     ) -> tuple[Record | None, dict[str, Any]] | None:
         """One try; None when the object moved during admission and the change may be made again."""
         type_, core, pipeline = call.type, self._core, self._pipeline
-        old = to_served(type_, previous.parse())
-        obj = change(to_served(type_, previous.parse()))
+        old = pipeline.served(type_, previous.parse())
+        obj = change(pipeline.served(type_, previous.parse()))
         warned = len(call.warnings)
         demanded = self._check_versions(call, previous, old, obj, replace=replace)
         if not apply:
@@ -278,7 +278,7 @@ class Writes:
             del call.warnings[warned:]
             return None
         self._admission.before_commit(attributes, obj, old)
-        stored = to_stored(type_, obj)
+        stored = pipeline.stored(type_, obj)
         if call.dry_run:
             stored["metadata"]["resourceVersion"] = str(previous.rv)
             return None, stored
