@@ -44,6 +44,7 @@ from ome.local.inprocess import InProcessTransport
 from ome.local.objects import Object
 from ome.local.workloads.controllers import Workshop
 from ome.local.workloads.controllers import build as build_workloads
+from ome.manager.process import OPTIONAL
 from tests.support.virtual_time import run_virtual, until
 
 Json = dict[str, Any]
@@ -74,6 +75,22 @@ class Stage:
     async def apply(self, resource: Resource, obj: Json) -> Json:
         """Create or change an object as a user does."""
         return await self.client.apply(resource, obj, field_manager="kubectl")
+
+    async def define(self, resource: Resource) -> None:
+        """Serve a resource of another project, its content unchecked, and restart the manager to notice it."""
+        open_schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        version = {
+            "name": resource.version,
+            "served": True,
+            "storage": True,
+            "schema": {"openAPIV3Schema": open_schema},
+            "subresources": {"status": {}},
+        }
+        names = {"kind": resource.kind, "plural": resource.plural}
+        spec = {"group": resource.group, "names": names, "scope": "Namespaced", "versions": [version]}
+        await self.create(CRDS, {"metadata": {"name": resource.group_resource}, "spec": spec})
+        assert self.restart is not None
+        await self.restart()
 
     async def create(self, resource: Resource, obj: Json) -> Json:
         """Create an object whose kind the resource tells."""
@@ -216,6 +233,7 @@ async def _start_manager(stage: Stage) -> list[asyncio.Task[None]]:
     async def config() -> OperatorConfig:
         return parsed
 
+    served = [resource.group_resource for resource in OPTIONAL if await client.serves(resource)]
     environment = Environment(
         client=client,
         caches=caches,
@@ -223,6 +241,7 @@ async def _start_manager(stage: Stage) -> list[asyncio.Task[None]]:
         clock=stage.clock,
         namespace=OME,
         config=config,
+        served=frozenset(served),
     )
     stage.controllers = [*ome.services.build(environment), *ome.models.build(environment)]
     tasks = [asyncio.create_task(caches.run())]

@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from ome.kube.resources import (
+    ACCELERATOR_CLASSES,
     CLUSTER_BASE_MODELS,
     CLUSTER_SERVING_RUNTIMES,
     CONFIG_MAPS,
     DEPLOYMENTS,
+    FINE_TUNED_WEIGHTS,
     HPAS,
     INFERENCE_SERVICES,
+    LEADER_WORKER_SETS,
     PDBS,
     PODS,
     ROLE_BINDINGS,
@@ -22,7 +25,7 @@ from ome.kube.resources import (
     SERVING_RUNTIMES,
 )
 
-from .objects import marks, model, model_and_runtime, runtime, service, serving
+from .objects import marks, model, model_and_runtime, pinned, runtime, service, serving
 from .stage import Stage, run, set_pod
 
 ROUTER = {
@@ -646,5 +649,131 @@ def test_a_models_path_moves_with_the_services_next_pass() -> None:
         spec = (await stage.get(DEPLOYMENTS, "chat-engine"))["spec"]["template"]["spec"]
         assert "/raid/models/llama" not in str(spec)
         assert {"name": "MODEL_PATH", "value": "/raid/new"} in spec["containers"][0]["env"]
+
+    run(scenario)
+
+
+@pytest.mark.spec("IS-41")
+def test_a_container_listed_first_gives_its_ports() -> None:
+    async def scenario(stage: Stage) -> None:
+        await model_and_runtime(stage)
+        proxy = {"name": "proxy", "image": "proxy:1", "ports": [{"containerPort": 9000, "name": "web"}]}
+        engine = {"containers": [proxy], "servicePortAppProtocols": {"web": "h2c"}}
+        await stage.apply(INFERENCE_SERVICES, service(engine=engine))
+        await stage.ready()
+        (port,) = (await stage.get(SERVICES, "chat-engine"))["spec"]["ports"]
+        assert (port["name"], port["port"], port["targetPort"], port["appProtocol"]) == ("web", 9000, 9000, "h2c")
+        (front,) = (await stage.get(SERVICES, "chat"))["spec"]["ports"]
+        assert (front["name"], front["port"]) == ("http", 9000)
+        assert "appProtocol" not in front
+        assert (await stage.status())["url"] == "http://chat.prod.svc.cluster.local:9000"
+        named_like_the_runner = {"containers": [{"name": "ome-container", "image": "x:1"}]}
+        await stage.apply(INFERENCE_SERVICES, service("second", engine=named_like_the_runner))
+        await stage.ready("second")
+        (port,) = (await stage.get(SERVICES, "second-engine"))["spec"]["ports"]
+        assert (port["name"], port["port"]) == ("http1", 8080)
+        bare = {"containers": [{"name": "bare", "image": "x:1"}], "servicePortAppProtocols": {"bare": "grpc"}}
+        await stage.apply(INFERENCE_SERVICES, service("third", engine=bare))
+        await stage.ready("third")
+        (port,) = (await stage.get(SERVICES, "third-engine"))["spec"]["ports"]
+        assert (port["name"], port["port"], port["protocol"], port["appProtocol"]) == ("bare", 8080, "TCP", "grpc")
+
+    run(scenario)
+
+
+@pytest.mark.spec("IS-55")
+def test_multinode_services_select_their_own_leaders() -> None:
+    async def scenario(stage: Stage) -> None:
+        await model_and_runtime(stage)
+        await stage.define(LEADER_WORKER_SETS)
+        runner = {"name": "ome-container", "image": "gang:1", "ports": [{"containerPort": 8080, "name": "http"}]}
+        engine = {
+            "annotations": {"ome.io/deploymentMode": "MultiNode"},
+            "leader": {"runner": runner},
+            "worker": {"size": 3, "runner": runner},
+        }
+        for name in ("chat", "talk"):
+            await stage.apply(INFERENCE_SERVICES, service(name, engine=engine))
+        await stage.settle()
+        for name, other in (("chat", "talk"), ("talk", "chat")):
+            selector = (await stage.get(SERVICES, f"{name}-engine"))["spec"]["selector"]
+            sets = {owner: await stage.get(LEADER_WORKER_SETS, f"lws-{owner}-engine") for owner in (name, other)}
+            templates = {owner: found["spec"]["leaderWorkerTemplate"] for owner, found in sets.items()}
+            labels = {owner: found["leaderTemplate"]["metadata"]["labels"] for owner, found in templates.items()}
+            assert selector.items() <= labels[name].items()
+            assert not selector.items() <= labels[other].items()
+            workers = templates[name]["workerTemplate"]["metadata"]["labels"]
+            assert not selector.items() <= workers.items()
+            assert templates[name]["size"] == 4
+        assert (await stage.condition("Ready") or {})["status"] == "Unknown"
+        assert await stage.find(HPAS, "chat-engine") is None
+        available = {"type": "Available", "status": "True", "reason": "AllGroupsReady", "message": "ready"}
+        await stage.client.patch(
+            LEADER_WORKER_SETS, "lws-chat-engine", "prod", {"status": {"conditions": [available]}}, subresource="status"
+        )
+        await stage.ready()
+
+    run(scenario)
+
+
+@pytest.mark.spec("RR-30")
+def test_a_pinned_service_follows_its_accelerator_class_and_its_model() -> None:
+    async def scenario(stage: Stage) -> None:
+        gpu: dict[str, Any] = {
+            "metadata": {"name": "h100"},
+            "spec": {"discovery": {"nodeSelector": {"gpu": "h100"}}, "capabilities": {}},
+        }
+        await stage.apply(ACCELERATOR_CLASSES, gpu)
+        await stage.apply(CLUSTER_BASE_MODELS, model())
+        await stage.apply(CONFIG_MAPS, marks())
+        await stage.apply(SERVING_RUNTIMES, runtime(acceleratorRequirements={"acceleratorClasses": ["h100"]}))
+        reference = {"acceleratorClass": "h100"}
+        await stage.apply(INFERENCE_SERVICES, pinned(acceleratorSelector=reference))
+        await stage.ready()
+        selected = (await stage.status())["components"]["engine"]["selectedAccelerator"]
+        assert selected["acceleratorClass"] == "h100"
+
+        async def selector() -> dict[str, str]:
+            spec = (await stage.get(DEPLOYMENTS, "chat-engine"))["spec"]["template"]["spec"]
+            return dict(spec["nodeSelector"])
+
+        assert (await selector())["gpu"] == "h100"
+        gpu["spec"]["discovery"]["nodeSelector"]["gpu"] = "h100-sxm"
+        await stage.apply(ACCELERATOR_CLASSES, gpu)
+        await stage.settle()
+        assert (await selector())["gpu"] == "h100-sxm"
+        await stage.client.patch(CLUSTER_BASE_MODELS, "llama", "", {"spec": {"storage": {"path": "/raid/new"}}})
+        await patch(stage, {"metadata": {"annotations": {"x": "y"}}})
+        assert "/raid/new" in str(await stage.get(DEPLOYMENTS, "chat-engine"))
+        assert await stage.condition("RuntimeDrifted") is None
+
+    run(scenario)
+
+
+@pytest.mark.spec("MO-25")
+def test_a_fine_tuned_weight_without_a_strategy_blocks_until_it_has_one() -> None:
+    async def scenario(stage: Stage) -> None:
+        await model_and_runtime(stage)
+        weight: dict[str, Any] = {
+            "metadata": {"name": "tuned"},
+            "spec": {
+                "baseModelRef": {"name": "llama"},
+                "modelType": "llama",
+                "hyperParameters": {},
+                "configuration": {"merged_weights": True},
+                "storage": {"storageUri": "oci://n/a/b/c/o/d"},
+            },
+        }
+        await stage.apply(FINE_TUNED_WEIGHTS, weight)
+        reference = {"name": "llama", "fineTunedWeights": ["tuned"]}
+        await stage.apply(INFERENCE_SERVICES, service(model=reference))
+        await stage.settle()
+        assert await stage.find(DEPLOYMENTS, "chat-engine") is None
+        weight["spec"]["hyperParameters"] = {"strategy": "lora"}
+        await stage.apply(FINE_TUNED_WEIGHTS, weight)
+        await stage.settle(60)
+        spec = (await stage.get(DEPLOYMENTS, "chat-engine"))["spec"]["template"]["spec"]
+        assert "models.ome.io/clusterbasemodel.llama" not in spec.get("nodeSelector", {})
+        assert "llama" not in {volume["name"] for volume in spec["volumes"]}
 
     run(scenario)
