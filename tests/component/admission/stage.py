@@ -16,7 +16,7 @@ from ome.kube.clock import LoopClock
 from ome.local.apiserver.http import User
 from ome.local.apiserver.server import ApiServer
 from ome.local.inprocess import InProcessTransport
-from tests.support.world import EPOCH, MANAGER, MANAGER_NAME, TOKENS, World, resource_of
+from tests.support.world import EPOCH, MANAGER, TOKENS, World, resource_of
 
 ANN, ANN_TOKEN = "ann", "ann-token"
 
@@ -89,9 +89,6 @@ async def install(world: World, features: tuple[str, ...], *, webhooks: bool) ->
 async def settle() -> None:
     """Let watches deliver."""
     await asyncio.sleep(1)
-
-
-__all__ = ["ANN", "MANAGER_NAME", "Stage", "settle", "stage"]
 
 
 def runtime(name: str = "sglang", namespace: str = "llama-demo", **more: Any) -> dict[str, Any]:
