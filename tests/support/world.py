@@ -147,7 +147,7 @@ class World:
         """Events of a namespace, oldest first."""
         found = await self.list(resources.EVENTS, namespace)
         found = [event for event in found if not reason or event["reason"] == reason]
-        return sorted(found, key=lambda event: (event["firstTimestamp"], event["metadata"]["name"]))
+        return sorted(found, key=lambda event: (_moment_of(event), event["metadata"]["name"]))
 
     # -- time --------------------------------------------------------------------------------------------------------
 
@@ -286,6 +286,11 @@ async def _end(task: asyncio.Task[Any]) -> None:
         return
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+def _moment_of(event: Mapping[str, Any]) -> str:
+    """When an Event first happened; those of the real scheduler have only an `eventTime`."""
+    return str(event.get("firstTimestamp") or event.get("eventTime") or "")
 
 
 @asynccontextmanager
