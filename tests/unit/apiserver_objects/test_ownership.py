@@ -274,6 +274,37 @@ def test_conflicts_name_version_and_subresource() -> None:
     )
 
 
+def scaled(*replicas: int) -> Stored:
+    stored = Stored("apps", "Deployment")
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template, "replicas": 1}
+    stored.put({"metadata": {"name": "d", "namespace": "ns"}, "spec": spec})
+    for number in replicas:
+        assert stored.live is not None
+        stored.change("scaler", "scale", spec={**stored.live["spec"], "replicas": number})
+    return stored
+
+
+def test_who_scales_owns_the_replicas_at_no_time() -> None:
+    stored = scaled(3)
+    assert stored.live is not None
+    entry = next(entry for entry in stored.live["metadata"]["managedFields"] if entry["manager"] == "scaler")
+    assert entry == {
+        "manager": "scaler",
+        "operation": "Update",
+        "apiVersion": "apps/v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:replicas": {}}},
+        "subresource": "scale",
+    }
+
+
+def test_who_scales_to_zero_owns_nothing_and_nobody_else_does() -> None:
+    stored = scaled(3, 0)
+    assert stored.managers == ["user"]
+    assert "f:replicas" not in stored.fields("user")["f:spec"]
+
+
 def test_force_takes(stored: Stored) -> None:
     stored.apply(config_map(k="v", x="y"))
     stored.apply(config_map(k="w"), "two", force=True)

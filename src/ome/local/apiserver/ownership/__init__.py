@@ -67,14 +67,29 @@ def record_update(live: Object | None, new: Object, context: Context) -> list[di
     changed, removed = _delta(live if live is not None else context.zero, new, context)
     if changed is None and removed is None:
         return managers.encode(entries)
+    scaling = context.subresource == "scale"
+    if scaling and changed is not None and not _value(new, changed):
+        # A Scale of zero replicas has no such field, so whoever sets it to zero takes it from all and owns nothing.
+        changed, removed = None, union(changed, removed)
     manager = Manager(context.manager, "Update", context.api_version, context.subresource)
     entries = _taken(entries, changed, removed, keep=None)
     if changed is not None:
         before = entries.get(manager.identity)
         fields = union(before.fields if before is not None else None, difference(changed, removed))
         if fields is not None:
-            entries[manager.identity] = Entry(manager, fields, managers.timestamp(context.now))
+            kept_time = before.time if before is not None else ""
+            entries[manager.identity] = Entry(
+                manager, fields, kept_time if scaling else managers.timestamp(context.now)
+            )
     return managers.encode(managers.capped(entries))
+
+
+def _value(obj: Any, fields: FieldSet) -> Any:
+    """The value at the only path of a set."""
+    for key, below in fields.items():
+        if key.startswith("f:"):
+            return _value(obj.get(key[2:]) if isinstance(obj, Mapping) else None, below)
+    return obj
 
 
 def _entries(live: Object | None, new: Object, context: Context) -> Entries | None:
