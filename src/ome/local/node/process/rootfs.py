@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from ome.local.node.process import syscalls
@@ -53,6 +53,8 @@ def folders_to_make_anew(targets: Iterable[str], exists: Callable[[str], bool]) 
 
 def enter(root: str, mounts: Sequence[Mount]) -> None:
     """Build the view at the empty folder `root` and make it the root of this process. Raises OSError."""
+    # A link on the way (`/var/run`) would lead out of the view: the mount stands where the link leads.
+    mounts = [replace(mount, target=os.path.realpath(mount.target)) for mount in mounts]
     syscalls.mount("none", "/", "", MS_REC | MS_PRIVATE)
     syscalls.mount("tmpfs", root, "tmpfs", 0, "mode=755")
     anew = folders_to_make_anew((mount.target for mount in mounts), os.path.exists)

@@ -71,7 +71,7 @@ class PortForward:
         """Until kubectl goes."""
         buffer = b""
         try:
-            while message := await self._socket.receive():
+            while (message := await self._socket.receive()) is not None:
                 buffer += message
                 while len(buffer) >= 8:
                     length = int.from_bytes(buffer[5:8], "big")

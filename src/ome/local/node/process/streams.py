@@ -120,7 +120,9 @@ async def _run_command(runtime: ProcessRuntime, uid: str, options: ExecOptions, 
         return
 
     async def feed() -> None:
-        while message := await socket.receive():
+        while (message := await socket.receive()) is not None:
+            if not message:
+                continue
             if message[0] == CLOSE_CHANNEL:
                 break
             if message[0] == 0 and len(message) > 1:
