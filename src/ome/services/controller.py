@@ -17,7 +17,7 @@ from ome.api.meta import ObjectReference
 from ome.api.types.inference_service import InferenceService
 from ome.kube.cache import Key
 from ome.kube.controller import After, Controller, Done, Environment, Outcome, Retry
-from ome.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
+from ome.kube.errors import Forbidden, Invalid, KubeError, NotFound
 from ome.kube.resources import INFERENCE_SERVICES
 from ome.rendering.model import Rendering
 from ome.rendering.modes import is_virtual
@@ -213,6 +213,9 @@ class InferenceServiceController:
                 await self._remove(service, memory, removal)
         except KubeError as error:
             failure = error
+            if isinstance(error, Invalid | Forbidden):
+                # Nobody but the user can mend it, and users do not read logs.
+                await self._event(service, Event("InternalError", f"Failed to reconcile component: {error}"))
             log.warning(
                 "Failed to reconcile component",
                 extra={"namespace": service.metadata.namespace, "service": service.metadata.name, "error": str(error)},
@@ -255,8 +258,8 @@ class InferenceServiceController:
             await self._client.delete(
                 removal.resource, removal.name, meta.namespace, uid=removal.uid, propagation="Background"
             )
-        except (NotFound, Conflict):
-            pass  # gone, or another object of the name by now
+        except NotFound:
+            pass  # somebody was faster
         memory.removed.add(removal.uid)
 
     # -- reporting -----------------------------------------------------------------------------------------------------

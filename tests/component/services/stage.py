@@ -37,7 +37,8 @@ from ome.kube.resources import (
     Resource,
 )
 from ome.local.apiserver.customs import DEFINITIONS
-from ome.local.apiserver.http import User
+from ome.local.apiserver.faults import Fault
+from ome.local.apiserver.http import HttpRequest, User
 from ome.local.apiserver.server import ApiServer
 from ome.local.apiserver.store import Record
 from ome.local.inprocess import InProcessTransport
@@ -65,6 +66,8 @@ class Stage:
     clock: LoopClock
     calls: list[tuple[str, str]] = field(default_factory=list)
     hold_pods: bool = False
+    fault: Callable[[HttpRequest], Fault | None] | None = None
+    """Chooses a fault for a request of the manager; None = all pass."""
     controllers: list[Controller] = field(default_factory=list)
     restart: Callable[[], Awaitable[None]] | None = None
 
@@ -174,13 +177,21 @@ async def _cluster(config: Mapping[str, str]) -> Any:
     clock = LoopClock()
     groups = ("system:masters",)
     users = {token: User(name, groups=groups) for token, name in ((_ADMIN, "admin"), (_MANAGER, "ome-manager"))}
-    server = ApiServer(tokens=users, clock=clock, seed=1)
+    staged: list[Stage] = []
+
+    def fault(request: HttpRequest) -> Fault | None:
+        chosen = staged[0].fault if staged else None
+        of_manager = request.headers.get("authorization") == f"Bearer {_MANAGER}"
+        return chosen(request) if chosen is not None and of_manager else None
+
+    server = ApiServer(tokens=users, clock=clock, seed=1, faults=fault)
     if _DEFINED:
         server.store.load(DEFINITIONS, _DEFINED)
         server.store.begin(max(record.rv for record in _DEFINED))
     await server.start()
     admin = Client(InProcessTransport(server, _ADMIN), field_manager="test")
     stage = Stage(admin, server, clock)
+    staged.append(stage)
     await _prepare(server, admin, config)
     shop = Workshop(admin, Caches(admin, clock), clock)
     workloads = build_workloads(shop)
