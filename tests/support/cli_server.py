@@ -150,6 +150,8 @@ class StubCluster:
             return self._patch(call)
         if call.path in self.objects:
             return Answer(body=self.objects[call.path])
+        if call.path.endswith("/scale") and call.path.removesuffix("/scale") in self.objects:
+            return Answer(body=_scale_of(self.objects[call.path.removesuffix("/scale")]))
         steps = call.path.split("/")[3 if call.path.startswith("/api/") else 4 :]
         if len(steps) == (3 if steps[0] == "namespaces" else 1):
             return self._list(call)
@@ -194,7 +196,13 @@ class StubCluster:
         changed["metadata"]["resourceVersion"] = str(self.version)
         if call.query.get("dryRun") != "All":
             self.objects[path] = changed
-        return Answer(body=changed)
+        return Answer(body=_scale_of(changed) if call.path.endswith("/scale") else changed)
+
+
+def _scale_of(obj: dict[str, Any]) -> dict[str, Any]:
+    meta = {key: obj["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
+    spec = {"replicas": obj["spec"].get("replicas", 0)}
+    return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": meta, "spec": spec}
 
 
 def _handler(cluster: StubCluster) -> type[BaseHTTPRequestHandler]:
@@ -227,8 +235,12 @@ def _handler(cluster: StubCluster) -> type[BaseHTTPRequestHandler]:
             self.send_response(found.status)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            try:
+                self.end_headers()
+                self.wfile.write(data)
+            except ConnectionError:
+                # The tool has gone, as a test meant it to.
+                self.close_connection = True
 
         do_GET = do_PATCH = do_POST = do_DELETE = _serve  # noqa: N815
 

@@ -76,7 +76,9 @@ def run(arguments: Sequence[str], app: App | None = None) -> int:
     app = app or App()
     root = build()
     try:
-        root.main(args=list(arguments), prog_name=PROGRAM, standalone_mode=False, obj=app)
+        # Not `root.main`: it would turn Ctrl-C into a message of its own.
+        with root.make_context(PROGRAM, list(arguments), obj=app) as context:
+            root.invoke(context)
         app.stdout.flush()
     except CliError as error:
         app.err(f"error: {neutralise(str(error))}\n")
@@ -88,7 +90,8 @@ def run(arguments: Sequence[str], app: App | None = None) -> int:
         return 1
     except BrokenPipeError:
         # Whoever read our output has left; what we would still print has no reader.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if app.stdout is sys.stdout:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
         return _unexpected(app, error)

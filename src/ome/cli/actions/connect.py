@@ -17,19 +17,24 @@ CONTEXT_UNSAFE = "selected context is unavailable or unsafe"
 MAX_CONTEXT = 253
 
 
-def open_action(app: App, configuration_failed: str, namespaces_invalid: str) -> Session:
-    """The session of a writing command. The two texts are the command's own for an unusable kubeconfig and a bad
-    namespace.
-    """
+def open_action(
+    app: App,
+    configuration_failed: str,
+    namespaces_invalid: str,
+    *,
+    context_unsafe: str = CONTEXT_UNSAFE,
+    namespace_failed: str = NAMESPACE_FAILED,
+) -> Session:
+    """The session of a writing command. The texts are the command's own for what can be wrong with a kubeconfig."""
     try:
         config = cluster_config(app.flags)
     except ConfigError as error:
         if "context" in str(error):
-            raise CliError(CONTEXT_UNSAFE) from error
-        raise CliError(configuration_failed if app.flags.namespace else NAMESPACE_FAILED) from error
+            raise CliError(context_unsafe) from error
+        raise CliError(configuration_failed if app.flags.namespace else namespace_failed) from error
     session = Session(app, config, per_request=REQUEST_SECONDS, overall=ACTION_SECONDS)
     if not objects.is_label_name(session.namespace):
         raise CliError(namespaces_invalid)
     if len(session.context) > MAX_CONTEXT or is_hostile(session.context):
-        raise CliError(CONTEXT_UNSAFE)
+        raise CliError(context_unsafe)
     return session
