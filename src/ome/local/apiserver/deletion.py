@@ -26,6 +26,7 @@ from ome.local.apiserver.errors import (
     not_supported,
 )
 from ome.local.apiserver.http import HttpResponse
+from ome.local.apiserver.pipeline import typed
 from ome.local.apiserver.reads import Reads
 from ome.local.apiserver.registry import ResourceType
 from ome.local.apiserver.store import Record
@@ -34,6 +35,7 @@ from ome.local.apiserver.versions import to_served
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 POLICIES: Final = ("Foreground", "Background", "Orphan")
+DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
 CRD_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 
@@ -69,6 +71,8 @@ def read_options(call: Call) -> DeleteOptions:
         if kind not in (None, "", "DeleteOptions"):
             version = raw.get("apiVersion") or "v1"
             raise bad_request(f'no kind "{kind}" is registered for version "{version}"')
+        raw = typed(call.request.body, call.request.headers.get("content-type"), "DeleteOptions", DELETE_OPTIONS)
+        raw.pop("metadata")
     else:
         raw = {}
         if query.get("gracePeriodSeconds"):
@@ -96,11 +100,6 @@ def _checked(raw: dict[str, Any]) -> DeleteOptions:
     if errors:
         raise invalid("DeleteOptions", "meta.k8s.io", "", errors)
     grace = raw.get("gracePeriodSeconds")
-    if grace is not None and (isinstance(grace, bool) or not isinstance(grace, int)):
-        raise bad_request(
-            'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: json: cannot unmarshal into Go struct '
-            "field DeleteOptions.gracePeriodSeconds of type int64"
-        )
     preconditions = raw.get("preconditions")
     demanded = preconditions if isinstance(preconditions, dict) else {}
     if orphan is not None and policy is None:

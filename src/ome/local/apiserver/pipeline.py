@@ -34,6 +34,18 @@ _OLD_VERSIONS: Final = frozenset(
 )  # fmt: skip
 
 
+def typed(data: bytes, content_type: str | None, kind: str, definition: str) -> Object:
+    """A body of a kind that is never stored (an Eviction, a Binding, ...), decoded by its definition.
+
+    Its metadata is always there. Raises Problem 400 or 415.
+    """
+    body = bodies.decode(data, content_type, kind, check_duplicates=False).value
+    named = {name: body[name] for name in ("kind", "apiVersion") if isinstance(body.get(name), str)}
+    obj, _ = kinds.decode.decode(body, schema.types.builtin().get(definition), kind=kind, version="v1")
+    obj.setdefault("metadata", {})
+    return {**obj, **named}
+
+
 class Pipeline:
     """Decoding, patching, ownership and validation of objects, by kind."""
 

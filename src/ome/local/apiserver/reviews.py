@@ -17,13 +17,14 @@ from ome.local.apiserver.errors import (
     required,
 )
 from ome.local.apiserver.http import HttpResponse, User
-from ome.local.apiserver.pipeline import Pipeline
+from ome.local.apiserver.pipeline import Pipeline, typed
 from ome.local.apiserver.rbac import Rbac
 from ome.local.apiserver.registry import ResourceType
 from ome.local.apiserver.tokens import AUDIENCE, BOUND_KINDS, Tokens
 
 SHORTEST_TOKEN: Final = 600
 DEFAULT_TOKEN: Final = 3600
+TOKEN_REQUEST: Final = "io.k8s.api.authentication.v1.TokenRequest"
 LONGEST_TOKEN: Final = 1 << 32
 Object = dict[str, Any]
 
@@ -156,12 +157,11 @@ class Reviews:
         call.form()
         call.dry_run, _ = write_options(call.query, "CreateOptions")
         headers = call.request.headers
-        body = bodies.decode(call.request.body, headers.get("content-type"), "TokenRequest", check_duplicates=False)
-        kind, version = body.value.get("kind"), body.value.get("apiVersion")
+        body = typed(call.request.body, headers.get("content-type"), "TokenRequest", TOKEN_REQUEST)
+        kind, version = body.get("kind"), body.get("apiVersion")
         if kind not in (None, "TokenRequest") or version not in (None, "authentication.k8s.io/v1"):
             raise bad_request(f'no kind "{kind}" is registered for version "{version}"')
-        spec = body.value.get("spec")
-        spec = spec if isinstance(spec, dict) else {}
+        spec = body.get("spec") or {}
         account = self._core.read("serviceaccounts", call.namespace, call.name)
         if account is None:
             raise not_found("serviceaccounts", "", call.name)
@@ -183,13 +183,8 @@ class Reviews:
         }
         return answers.plain(call, out, 201)
 
-    def _check_life(self, seconds: Any) -> None:
+    def _check_life(self, seconds: int) -> None:
         field = "spec.expirationSeconds"
-        if not isinstance(seconds, int) or isinstance(seconds, bool):
-            raise bad_request(
-                'TokenRequest in version "v1" cannot be handled as a TokenRequest: json: cannot unmarshal into Go '
-                "struct field TokenRequestSpec.spec.expirationSeconds of type int64"
-            )
         errors: list[FieldError] = []
         if seconds < SHORTEST_TOKEN:
             errors.append(invalid_value(field, seconds, "may not specify a duration less than 10 minutes"))

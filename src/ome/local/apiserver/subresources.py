@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
+import orjson
+
 from ome.local.apiserver import answers, bodies, patches
 from ome.local.apiserver.admission import Admission, Attributes
 from ome.local.apiserver.calls import Call, write_options
@@ -26,12 +28,16 @@ from ome.local.apiserver.errors import (
 )
 from ome.local.apiserver.eviction import Evictions
 from ome.local.apiserver.http import ExecOptions, ExecSource, HttpResponse, LogOptions, LogSource
+from ome.local.apiserver.pipeline import typed
 from ome.local.apiserver.printing.layouts import labels_text, selector_text
 from ome.local.apiserver.registry import ResourceType
 from ome.local.apiserver.store import Record
 from ome.local.apiserver.writes import Writes
 
 Object = dict[str, Any]
+SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
+BINDING: Final = "io.k8s.api.core.v1.Binding"
+EVICTION: Final = "io.k8s.api.policy.v1.Eviction"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 _SUCCESS: Final[Object] = {
     "kind": "Status",
@@ -101,11 +107,11 @@ class Subresources:
 
     def _wanted_scale(self, call: Call, record: Record) -> Object:
         """The Scale that a PUT or PATCH asks for, whole."""
-        headers = call.request.headers
+        kind = call.request.headers.get("content-type")
         current = scale_of(call.type, record.parse(), lenient=call.route.verb == "update")
         if call.route.verb == "update":
-            body = bodies.decode(call.request.body, headers.get("content-type"), "Scale", check_duplicates=False).value
-            _check_scale_kind(body)
+            _check_scale_kind(bodies.decode(call.request.body, kind, "Scale", check_duplicates=False).value)
+            body = typed(call.request.body, kind, "Scale", SCALE)
         else:
             body = self._patched_scale(call, current)
         metadata = body.get("metadata")
@@ -133,24 +139,25 @@ class Subresources:
         elif kind == "application/merge-patch+json":
             result = patches.merge_patch(current, patch)
         elif kind == "application/strategic-merge-patch+json":
-            result = patches.strategic_merge(current, patch, "io.k8s.api.autoscaling.v1.Scale")
+            result = patches.strategic_merge(current, patch, SCALE)
         elif kind == "application/apply-patch+yaml":
-            value, _ = bodies.parse_yaml(call.request.body)
+            try:
+                value, _ = bodies.parse_yaml(call.request.body)
+            except ValueError:
+                value = None
             result = patches.merge_patch(current, value)
         else:
             raise Problem(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
         if not isinstance(result, dict):
             raise bad_request("Invalid JSON Patch")
-        return result
+        return typed(orjson.dumps(result), None, "Scale", SCALE)
 
     # -- pods
 
     async def binding(self, call: Call, *, legacy: bool = False) -> HttpResponse:
         """POST of pods/binding (or, legacy, of bindings): put a pod on a node."""
         call.dry_run, _ = write_options(call.query, "CreateOptions")
-        body = bodies.decode(
-            call.request.body, call.request.headers.get("content-type"), "Binding", check_duplicates=False
-        ).value
+        body = typed(call.request.body, call.request.headers.get("content-type"), "Binding", BINDING)
         metadata, target = body.get("metadata") or {}, body.get("target") or {}
         name = metadata.get("name") or call.name
         if not legacy and name != call.name:
@@ -169,7 +176,8 @@ class Subresources:
         if pods is None or record is None:
             raise not_found("pods", "", name)
         attributes = Attributes.of(call, "CREATE", name)
-        binding = {"kind": "Binding", "apiVersion": "v1", **body}
+        placed = {**metadata, "name": name, "namespace": call.namespace}
+        binding = {"kind": "Binding", "apiVersion": "v1", **body, "metadata": placed}
         await self._admission.mutate(attributes, binding, None, call.warnings)
         await self._admission.validate(attributes, binding, None, call.warnings)
         record = self._core.get(pods, call.namespace, name)
@@ -209,9 +217,7 @@ class Subresources:
     async def eviction(self, call: Call) -> HttpResponse:
         """POST of pods/eviction. Raises Problem 429 when a disruption budget forbids it."""
         query_dry, _ = write_options(call.query, "CreateOptions")
-        body = bodies.decode(
-            call.request.body, call.request.headers.get("content-type"), "Eviction", check_duplicates=False
-        ).value
+        body = typed(call.request.body, call.request.headers.get("content-type"), "Eviction", EVICTION)
         name = (body.get("metadata") or {}).get("name") or call.name
         if name != call.name:
             raise bad_request("name in URL does not match name in Eviction object")
@@ -229,6 +235,7 @@ class Subresources:
         call.dry_run = dry_run
         attributes = Attributes.of(call, "CREATE", name)
         eviction = {"kind": "Eviction", "apiVersion": "policy/v1", **body}
+        eviction["metadata"] = {**body["metadata"], "name": name, "namespace": call.namespace}
         await self._admission.mutate(attributes, eviction, None, call.warnings)
         await self._admission.validate(attributes, eviction, None, call.warnings)
         wanted = DeleteOptions(
