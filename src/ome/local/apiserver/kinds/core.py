@@ -271,7 +271,8 @@ def _strict_event_errors(obj: Mapping[str, Any]) -> list[FieldError]:
 
 class ControllerRevision(Strategy):
     def errors(self, obj: Mapping[str, Any]) -> list[FieldError]:
-        return checks.not_negative(obj.get("revision"), "revision")
+        errors = [] if obj.get("data") is not None else [required("data", "data is mandatory")]
+        return errors + checks.not_negative(obj.get("revision"), "revision")
 
     def update_errors(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
         return self.errors(obj) + checks.immutable(obj, old, "data", "data")

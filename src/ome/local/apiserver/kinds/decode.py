@@ -137,15 +137,24 @@ class _Plan:
 
 
 def _is_written(child: TypeNode, required: bool, definition: str, name: str) -> bool:
+    """Whether a field with a default is written when unset: Go has no `omitempty` there. Defaults that are marked by
+    hand on fields that may be left out are not."""
     if child.shape is Shape.STRUCT:
         return bool(child.default == {})
-    if definition == _API + "core.v1.Event":
-        return name in ("reportingComponent", "reportingInstance")
-    if definition == _API + "apps.v1.StatefulSetStatus":
-        return name in ("replicas", "availableReplicas")
-    if definition == _API + "core.v1.NodeSystemInfo":
+    if required or definition == _API + "core.v1.NodeSystemInfo":
         return True
-    return required or (definition == _API + "policy.v1.PodDisruptionBudgetStatus" and child.scalar.startswith("int"))
+    return not child.default and (definition.rsplit(".", 1)[-1], name) not in _MARKED_BY_HAND
+
+
+_MARKED_BY_HAND: Final = frozenset(
+    {
+        ("LocalObjectReference", "name"), ("ConfigMapEnvSource", "name"), ("ConfigMapKeySelector", "name"),
+        ("ConfigMapProjection", "name"), ("ConfigMapVolumeSource", "name"), ("SecretEnvSource", "name"),
+        ("SecretKeySelector", "name"), ("SecretProjection", "name"), ("ScaleSpec", "replicas"),
+        ("GRPCAction", "service"), ("FileKeySelector", "optional"), ("ReplicationControllerSpec", "minReadySeconds"),
+        ("AzureDiskVolumeSource", "readOnly"),
+    }
+)  # fmt: skip
 
 
 @cache
