@@ -42,8 +42,10 @@ from ome.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from ome.kube.events import EventRecorder
 from ome.kube.requests import PatchType, Request
 from ome.kube.resources import Resource
+from ome.local.apiserver.customs import DEFINITIONS
 from ome.local.apiserver.http import User
 from ome.local.apiserver.server import ApiServer
+from ome.local.apiserver.store import Record
 from ome.local.cluster import LocalWorkloads, NodeStandIn
 from ome.local.inprocess import InProcessTransport
 from tests.support.virtual_time import run_virtual
@@ -60,6 +62,8 @@ TOKENS = {
 }
 SYSTEM_NAMESPACES = {"default", "kube-system", "kube-public", "kube-node-lease"}
 KUBECONFIG_VARIABLE = "OME_TEST_KUBECONFIG"
+_DEFINED: list[Record] = []
+"""OME's definitions as the first embedded world stored them: making them again would be most of a test's time."""
 FLAGS = {
     "inferenceservice_max_concurrent_reconciles": 4,
     "inferencereplica_max_concurrent_reconciles": 4,
@@ -194,7 +198,11 @@ class World:
         """OME's namespace, definitions, roles and ConfigMap; no webhooks."""
         for obj in manifests(namespace=self.namespace):
             resource = resource_of(obj)
+            if resource is resources.CRDS and _DEFINED and self.embedded:
+                continue
             await self.client.apply(resource, dict(obj), field_manager="install")
+        if self.server is not None and not _DEFINED:
+            _DEFINED.extend(self.server.store.collection(DEFINITIONS).all())
         if not self.embedded:
             await self.until(lambda: self.client.serves(resources.INFERENCE_REPLICAS))
 
@@ -298,6 +306,9 @@ async def embedded_world(seed: int = 0, faults: Any = None) -> AsyncIterator[Wor
     """An empty cluster in this loop. `faults` is what `ApiServer` takes."""
     clock = LoopClock(EPOCH)
     server = ApiServer(tokens=TOKENS, clock=clock, seed=seed, faults=faults)
+    if _DEFINED:
+        server.store.load(DEFINITIONS, _DEFINED)
+        server.store.begin(max(record.rv for record in _DEFINED))
     await server.start()
     sent: list[Request] = []
 
