@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from ome.api.crds import KINDS
 from ome.kube import resources
 from ome.kube.errors import BadRequest, Invalid
 from ome.kube.requests import Request
 from ome.kube.resources import Resource
-from tests.support.world import World, in_world
+from tests.support.world import World, in_world, resource_of
 
 BY_KIND = {kind.kind: kind for kind in KINDS}
 METADATA = {"name": "x", "namespace": "prod"}
@@ -222,3 +224,39 @@ async def test_a_mixed_spelling_of_rows_is_refused(world: World) -> None:
     for message, status in mixed.items():
         with pytest.raises(Invalid, match=message):
             await world.merge(resources.INFERENCE_REPLICAS, "x", "prod", {"status": status}, "status")
+
+
+ROOT = Path(__file__).parents[3]
+CATALOGUE = sorted(
+    path for folder in ("config/models", "config/runtimes", "examples") for path in (ROOT / folder).rglob("*.yaml")
+)
+
+
+@pytest.mark.spec("AP-8", "IN-25")
+@in_world(workloads=False)
+async def test_the_catalogue_applies_without_a_warning(world: World) -> None:
+    for name in ("llama-demo", "prod"):
+        await world.make_namespace(name)
+    seen: set[str] = set()
+    for path in CATALOGUE:
+        for entry in yaml.safe_load_all(path.read_text()):
+            resource = resource_of(entry)
+            namespace = entry["metadata"].get("namespace", "")
+            request = Request(
+                "PATCH",
+                resource.path(namespace, entry["metadata"]["name"]),
+                query=(("fieldManager", "kubectl"), ("fieldValidation", "Strict"), ("force", "true")),
+                headers={"content-type": "application/apply-patch+yaml"},
+                body=msgspec.json.encode(entry),
+            )
+            response = await world.client.request(request)
+            assert "warning" not in response.headers, path.name
+            seen.add(f"{entry['kind']}/{entry['metadata']['name']}")
+    assert {
+        "ClusterBaseModel/llama-3-2-3b-instruct",
+        "ClusterBaseModel/qwen3-0-6b",
+        "ClusterServingRuntime/srt-qwen3-0-6b",
+        "ServingRuntime/sglang-llama-3-2-3b",
+        "InferenceService/llama-3-2-3b-instruct",
+        "InferenceService/chat",
+    } <= seen
