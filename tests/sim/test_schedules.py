@@ -15,7 +15,7 @@ SHARES = 4
 SEEDS = 30
 
 
-@pytest.mark.spec("RB-22", "RB-32", "RB-37", "ON-20", "ON-30", "ON-33")
+@pytest.mark.spec("RB-16", "RB-37", "ON-30", "ON-33")
 @pytest.mark.parametrize("share", range(SHARES))
 def test_seeded_schedules_keep_every_invariant(share: int) -> None:
     seeds = f"{share * SEEDS}:{(share + 1) * SEEDS}"

@@ -51,7 +51,7 @@ def reason(world: World) -> tuple[str, str]:
 REFERENCES = {"modelRef": {"name": "qwen3"}, "runtimeRef": {"name": "srt"}}
 
 
-@pytest.mark.spec("ON-1", "ON-14")
+@pytest.mark.spec("ON-1")
 @pytest.mark.parametrize("named", [True, False], ids=["runtime named", "runtime selected"])
 def test_a_standalone_replica_is_rendered_from_live_objects(named: bool) -> None:
     async def story(world: World) -> None:

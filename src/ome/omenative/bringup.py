@@ -84,6 +84,20 @@ def may_create(work: Work, row: InstanceStatus) -> bool:
     return False
 
 
+def may_start(work: Work, row: InstanceStatus) -> bool:
+    """Whether an idle row may open an operation: not in the pass that failed it, nor at once while its namespace goes."""
+    if row.index in work.failed:
+        work.wake(work.now)
+        return False
+    last = row.last_failure
+    if row.phase != "Failed" or last is None or last.time is None or last.reason != ev.NAMESPACE_TERMINATING:
+        return True
+    again = last.time + REFUSED_RETRY
+    if again > work.now:
+        work.wake(again)
+    return again <= work.now
+
+
 def refused(work: Work, row: InstanceStatus, pod: str) -> bool:
     """Whether the API server just refused the pod of this name; decides what that means for the operation."""
     refusal = work.snapshot.refusals.get(pod)

@@ -11,12 +11,11 @@ from msgspec.structs import replace
 
 from ome.api.types.inference_replica import InstanceStatus
 
-from . import evidence as ev
 from . import names, retry
-from .bringup import may_create, recycle, refused, run_clock, serve, watch_for_failure
+from .bringup import may_create, may_start, recycle, refused, run_clock, serve, watch_for_failure
 from .observe import Member
 from .strategy import SURGE
-from .work import REFUSED_RETRY, Work
+from .work import Work
 
 
 def rebuild_target(work: Work, row: InstanceStatus) -> str:
@@ -30,7 +29,7 @@ def start_all(work: Work) -> None:
     if work.paused:
         return
     for row in work.ordered():
-        if row.operation is None and _wants_create(row):
+        if row.operation is None and _wants_create(row) and may_start(work, row):
             start(work, row)
 
 
@@ -41,8 +40,6 @@ def _wants_create(row: InstanceStatus) -> bool:
 def start(work: Work, row: InstanceStatus) -> None:
     """Open the operation if the retry gate allows; an earlier attempt's leftovers are deleted first."""
     target = rebuild_target(work, row)
-    if _namespace_closed(work, row):
-        return
     answer = retry.gate(work.blocks, target, in_flight=retry.creating(work.ordered()), now=work.now)
     if not answer.start:
         work.wake(answer.wake)
@@ -53,17 +50,6 @@ def start(work: Work, row: InstanceStatus) -> None:
     if announce:
         work.normal(row, "InstanceCreated", f"creating at revision {target} (incarnation={row.incarnation})")
     advance(work, row)
-
-
-def _namespace_closed(work: Work, row: InstanceStatus) -> bool:
-    last = row.last_failure
-    if last is None or last.reason != ev.NAMESPACE_TERMINATING or last.time is None:
-        return False
-    again = last.time + REFUSED_RETRY
-    if again <= work.now:
-        return False
-    work.wake(again)
-    return True
 
 
 def advance(work: Work, row: InstanceStatus) -> None:

@@ -60,6 +60,7 @@ def _dispose(work: Work, row: InstanceStatus, failing: Failing) -> None:
     told = marker in row.announced
     row = work.record_failure(row, proof)
     kept = operation if operation.type == "Restart" else None
+    work.failed.add(row.index)
     announced = row.announced if told else (*row.announced, marker)
     row = work.put(replace(row, phase="Failed", operation=kept, announced=announced))
     if not told:  # the same end once more, until the Instance was Ready in between

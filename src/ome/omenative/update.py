@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ome.api.types.inference_replica import InstanceStatus
 
 from . import budgets, inplace, names, rebuild, retry, surge
+from .bringup import may_start
 from .revisions import payload_of
 from .strategy import IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, RECREATE, SURGE
 from .work import POLL, Work
@@ -63,7 +64,9 @@ def off_target(work: Work, row: InstanceStatus) -> bool:
 def _candidate(work: Work, row: InstanceStatus) -> bool:
     operation = row.operation
     idle = operation is None or (row.phase == "Failed" and operation.type == "Restart")
-    return row.phase in ("Ready", "Failed") and idle and bool(row.running_revision) and off_target(work, row)
+    if row.phase not in ("Ready", "Failed") or not idle or not row.running_revision:
+        return False
+    return off_target(work, row) and may_start(work, row)
 
 
 def _counts_for_partition(work: Work, row: InstanceStatus) -> bool:

@@ -61,6 +61,8 @@ class Work:
         self.blocks = self.status.retry_blocks
         self.members = members_by_index(snapshot.pods)
         self.failing: list[Failing] = []
+        self.failed: set[int] = set()
+        """Instances whose operation ended in this pass: they are seen `Failed` before anything new starts on them."""
         self.charged: retry.Blocks | None = None
         """The blocks right after failures were charged, before anything new starts: what is written first."""
         self.block_notices: list[Notice] = []

@@ -1,4 +1,4 @@
-"""Columnar status: index sets, round trips, refusals, which spelling is written (`docs/spec/api-types.md` section 4)."""
+"""Columnar status: index sets, round trips, refusals, the spelling that is written (`docs/spec/api-types.md` 4)."""
 
 from __future__ import annotations
 
