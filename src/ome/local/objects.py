@@ -21,7 +21,7 @@ Json = dict[str, Any]
 Key = tuple[str, str]
 
 
-class Object(Model):
+class Object(Model, frozen=True, kw_only=True):
     """Any object with a spec and a status. Shared with the cache: never change it, nor a dict inside it."""
 
     api_version: str = ""
@@ -47,7 +47,7 @@ class Object(Model):
         return self.metadata.uid
 
 
-class SliceObject(Model):
+class SliceObject(Model, frozen=True, kw_only=True):
     """An EndpointSlice or Endpoints object, whose content has no spec."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -57,7 +57,7 @@ class SliceObject(Model):
     subsets: list[Json] = msgspec.field(default_factory=list)
 
 
-class RevisionObject(Model):
+class RevisionObject(Model, frozen=True, kw_only=True):
     """A ControllerRevision."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -65,7 +65,7 @@ class RevisionObject(Model):
     revision: int = 0
 
 
-class ConfigObject(Model):
+class ConfigObject(Model, frozen=True, kw_only=True):
     """A ConfigMap."""
 
     metadata: ObjectMeta = ObjectMeta()
