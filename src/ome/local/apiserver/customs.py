@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+import msgspec
+
 from ome.local.apiserver.core import Core
 from ome.local.apiserver.deletion import CRD_FINALIZER
 from ome.local.apiserver.encoding import encode, record_of
@@ -150,8 +152,11 @@ class Customs:
                     self._clean_up(resource)
                     break
 
-    def _others(self, name: str) -> list[dict[str, Any]]:
-        return [r.parse() for r in self._core.store.collection(DEFINITIONS).all() if r.name != name]
+    def _others(self, name: str) -> list[Object]:
+        """What the other definitions are called; no more of them is read, for they are large."""
+        records = [r for r in self._core.store.collection(DEFINITIONS).all() if r.name != name]
+        found = [_called.decode(record.body) for record in records]
+        return [{"spec": {"group": f.spec.group}, "status": {"acceptedNames": f.status.acceptedNames}} for f in found]
 
     def _name_others(self) -> None:
         """Names that went free may be wanted by other definitions."""
@@ -252,6 +257,21 @@ class Customs:
                 return True
         return False
 
+
+class _Group(msgspec.Struct, frozen=True):
+    group: str = ""
+
+
+class _Names(msgspec.Struct, frozen=True):
+    acceptedNames: dict[str, Any] = msgspec.field(default_factory=dict)  # noqa: N815 -- the name on the wire
+
+
+class _Called(msgspec.Struct, frozen=True):
+    spec: _Group = _Group()
+    status: _Names = msgspec.field(default_factory=_Names)
+
+
+_called: Final = msgspec.json.Decoder(_Called)
 
 _USED: Final = (("plural", "PluralConflict"), ("singular", "SingularConflict"))
 
