@@ -7,12 +7,13 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(#[^)\s]*)?\)")
-FENCE = re.compile(r"^```.*?^```", re.S | re.M)
+CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.S | re.M)
+"""Fenced blocks and code spans: a regular expression in one of them is no link."""
 
 
 def broken_links(page: pathlib.Path) -> list[str]:
     """The relative links of a page that name no file, as `page: link`."""
-    text = FENCE.sub("", page.read_text())
+    text = CODE.sub("", page.read_text())
     found = []
     for target, _ in LINK.findall(text):
         if re.match(r"[a-z]+:", target):
