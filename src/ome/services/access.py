@@ -176,7 +176,7 @@ def _routes_condition(wanted: list[tuple[str, Front]], children: Mapping[ChildKe
 
 
 def _route_problem(component: str, route: Child | None) -> Condition | None:
-    parents = (route.status.get("parents") or []) if route is not None else []
+    parents = (route.reported().get("parents") or []) if route is not None else []
     if not parents:
         message = f"{component} HTTPRoute awaiting gateway programming"
         return Condition(INGRESS_READY, "False", "ParentStatusNotAvailable", message)

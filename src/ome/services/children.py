@@ -13,11 +13,13 @@ Not here: what the bodies should be (`ome.rendering.children`) and writing them 
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
+from ome.api.keys import COMPONENT
 from ome.api.meta import Model, ObjectMeta
 from ome.api.quantity import canonical_quantity, is_quantity
 
@@ -32,6 +34,13 @@ _QUANTITY_MAPS = frozenset({"limits", "requests", "capacity", "overhead", "alloc
 _QUANTITY_FIELDS = frozenset({"sizeLimit", "averageValue", "divisor"})
 # What a later pass must know of the projection besides its digest.
 _KEPT_SPEC = ("replicas", "type", "loadBalancerIP", "lifecycle")
+
+# Shared by all objects; never changed, as nothing in a cache is.
+_NOTHING: Json = {}
+_NO_FIELDS: list[Any] = []
+_LABELS: dict[str, dict[str, str]] = {
+    component: {COMPONENT: component} for component in ("engine", "decoder", "router", "external-service")
+}
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -49,16 +58,20 @@ class ChildMeta(ObjectMeta, frozen=True, kw_only=True):
     managed_fields: list[ManagedFields] = []
 
 
-class Child(Model, frozen=True, kw_only=True, dict=False):
+class Child(Model, frozen=True, kw_only=True):
     """A generated object of any kind, after decoding:
 
     - `digest`: of the projection; empty when OME's manager owns nothing of it (a foreign object).
-    - `kept`: owned `labels` and `annotations`, and the owned ones of `replicas`, `type`, `loadBalancerIP`, `lifecycle`.
+    - `kept`: the owned ones of `replicas`, `type`, `loadBalancerIP` and `lifecycle`.
     - `replicas`: the live count, whoever wrote it.
-    - `status`: as it came.
+    - `status`: JSON text of the parts that are reported on; `reported()` decodes it.
 
-    `spec`, `data` and the rest of the content are None by then.
+    `spec`, `data` and the rest of the content are None by then; of the labels only `component` is left, of the
+    annotations none. A service has six of these or more, so every field counts.
     """
+
+    KEEPS_METADATA: ClassVar[bool] = False
+    KEEPS_STATUS: ClassVar[tuple[str, ...]] = ("conditions", "parents")
 
     metadata: ChildMeta = ChildMeta()
     spec: Any = None
@@ -66,9 +79,10 @@ class Child(Model, frozen=True, kw_only=True, dict=False):
     rules: Any = None
     role_ref: Any = None
     subjects: Any = None
-    status: Json = {}
+    status: Any = None
     digest: bytes = b""
-    kept: Json = {}
+    kept: Json = _NOTHING
+    creation: bytes = b""
     replicas: int | None = None
 
     def __post_init__(self) -> None:
@@ -84,12 +98,31 @@ class Child(Model, frozen=True, kw_only=True, dict=False):
         put = msgspec.structs.force_setattr
         if owned is not None:
             put(self, "digest", digest(owned))
-            put(self, "kept", _kept(owned))
+            spec = owned.get("spec") or {}
+            put(self, "kept", {name: spec[name] for name in _KEPT_SPEC if name in spec} or _NOTHING)
+            if self.KEEPS_METADATA:
+                metadata = owned.get("metadata", {})
+                kept = {name: metadata[name] for name in ("labels", "annotations") if name in metadata}
+                put(self, "creation", _encode(kept))
         if isinstance(self.spec, dict):
             put(self, "replicas", self.spec.get("replicas"))
         for field in ("spec", "data", "rules", "role_ref", "subjects"):
             put(self, field, None)
-        put(self.metadata, "managed_fields", [])
+        self._keep_status()
+        _slim(self.metadata)
+
+    def _keep_status(self) -> None:
+        status = self.status if isinstance(self.status, dict) else {}
+        kept = {name: status[name] for name in self.KEEPS_STATUS if name in status}
+        msgspec.structs.force_setattr(self, "status", _encode(kept) if kept else b"")
+
+    def reported(self) -> Json:
+        """The kept parts of the status."""
+        return msgspec.json.decode(self.status, type=dict[str, Any]) if self.status else {}
+
+    def created_with(self) -> Json:
+        """The owned labels and annotations, of kinds that keep those of their creation."""
+        return msgspec.json.decode(self.creation, type=dict[str, Any]) if self.creation else {}
 
     def _content_metadata(self) -> Json:
         return {
@@ -108,6 +141,39 @@ class Child(Model, frozen=True, kw_only=True, dict=False):
     def version(self) -> int:
         """The resource version as a number: within one resource, greater is newer."""
         return int(self.metadata.resource_version or 0)
+
+
+class KeptChild(Child, frozen=True, kw_only=True):
+    """A kind that keeps the metadata of its creation (Services, PodDisruptionBudgets); its status says nothing here."""
+
+    KEEPS_METADATA: ClassVar[bool] = True
+    KEEPS_STATUS: ClassVar[tuple[str, ...]] = ()
+
+
+class Scaler(Child, frozen=True, kw_only=True):
+    """A HorizontalPodAutoscaler or ScaledObject, whose whole report is mirrored."""
+
+    KEEPS_STATUS: ClassVar[tuple[str, ...]] = (
+        "currentReplicas",
+        "desiredReplicas",
+        "lastScaleTime",
+        "lastActiveTime",
+        "conditions",
+    )
+
+
+def _slim(metadata: ChildMeta) -> None:
+    """Drop what nobody reads, share what a service's objects have in common."""
+    put = msgspec.structs.force_setattr
+    component = metadata.labels.get(COMPONENT)
+    put(metadata, "labels", _LABELS.get(component) or {COMPONENT: component} if component else _NOTHING)
+    put(metadata, "annotations", _NOTHING)
+    put(metadata, "managed_fields", _NO_FIELDS)
+    put(metadata, "creation_timestamp", None)
+    put(metadata, "namespace", sys.intern(metadata.namespace))
+    for owner in metadata.owner_references:
+        for field in ("api_version", "kind", "name", "uid"):
+            put(owner, field, sys.intern(getattr(owner, field)))
 
 
 def projection(live: Json, fields: Json | None) -> Json | None:
@@ -174,11 +240,3 @@ def _normal(value: Any, key: str) -> Any:
 
 def _amount(value: Any) -> Any:
     return canonical_quantity(value) if isinstance(value, str | int) and is_quantity(value) else value
-
-
-def _kept(owned: Json) -> Json:
-    metadata = owned.get("metadata", {})
-    spec = owned.get("spec") or {}
-    kept: Json = {name: metadata[name] for name in ("labels", "annotations") if name in metadata}
-    kept.update({name: spec[name] for name in _KEPT_SPEC if name in spec})
-    return kept

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ome.api import keys
@@ -27,7 +27,7 @@ from ome.runtimes.revision_store import RevisionStore
 
 from .children import Child
 from .conditions import RUNTIME_DRIFTED, RUNTIME_READY
-from .desired import ComponentError, ComponentObjects, Desired, Parent, component_objects
+from .desired import ChildKey, ComponentError, ComponentObjects, Desired, Parent, component_objects
 from .plan import (
     Built,
     Event,
@@ -51,20 +51,29 @@ NAME = "inferenceservice"
 
 # Details of a status (counts, messages) are written at most this often; a condition that flips is written at once.
 _DETAIL_SECONDS = 1.0
+_SECOND_LOOK_SECONDS = 1.0
 _DETAILS = frozenset({"modelStatus", "components", "conditions"})
 
 
 @dataclass(slots=True)
 class _Memory:
-    """What the controller remembers of one service. Lost at a restart, and nothing is written because of that."""
+    """What the controller remembers of one service. Lost at a restart, and nothing is written because of that.
 
-    rendered: tuple[tuple[Any, ...], Rendering] | None = None
-    built: tuple[tuple[Any, ...], Built] | None = None
-    applied: dict[tuple[str, str], tuple[bytes, bytes]] = field(default_factory=dict)
-    """By object: digest of the body last applied, and of what was ours of the object afterwards."""
-    removed: set[str] = field(default_factory=set)
+    There is one for every service, so it holds digests and outlines, never bodies.
+    """
+
+    identity: tuple[Any, ...] | None = None
+    """What `built` was rendered from."""
+    around: int = 0
+    """Hash of what of the children had a say in it."""
+    built: Built | None = None
+    applied: dict[ChildKey, tuple[bytes, bytes]] | None = None
+    """For objects that do not come back as they were applied: digests of the body and of what was stored of it."""
+    removed: set[str] | None = None
     """Uids of objects that are deleted already, though the cache may still show them."""
     cause: str = ""
+    told: bool = False
+    """Whether users know of `cause`."""
     advisory: str = ""
     reported_at: float | None = None
 
@@ -139,34 +148,44 @@ class InferenceServiceController:
         return self._with_advisory(snapshot, memory, resolution, plan)
 
     def _blocked(self, key: Key, snapshot: Snapshot, memory: _Memory, blocked: Blocked) -> Plan:
+        """A cause is told when a second look finds it still: the first may only be a cache that lags behind another."""
         self._waiting.over(key)
         if blocked.waits_for_model:
             self._waiting.for_model(key, blocked.waits_for_model)
         if blocked.waits_for_runtime:
             self._waiting.for_any_runtime(key)
         cause = blocked.cause
-        new = memory.cause != cause.message and not _stored(snapshot.service, blocked)
-        memory.cause = cause.message
-        if new:
-            log.warning(
-                cause.log or cause.message, extra={"namespace": key[0], "service": key[1], "cause": cause.message}
-            )
-        models = self._resolver.models(snapshot)
-        report = Overlays() if isinstance(models, Blocked) else models.report
+        if memory.cause != cause.message:
+            memory.cause, memory.told = cause.message, _stored(snapshot.service, blocked)
+            if not memory.told:
+                recheck = None if blocked.retry else _SECOND_LOOK_SECONDS
+                blocked = replace(blocked, runtime_ready=None, recheck=recheck)
+            return plan_blocked(snapshot, blocked, self._overlays(snapshot), announce=False)
         # A failure that is retried is repeated in its one Event; one that waits for a change is told once.
-        return plan_blocked(snapshot, blocked, report, announce=new or blocked.retry)
+        announce = blocked.retry or not memory.told
+        if not memory.told:
+            extra = {"namespace": key[0], "service": key[1], "cause": cause.message}
+            log.warning(cause.log or cause.message, extra=extra)
+        memory.told = True
+        return plan_blocked(snapshot, blocked, self._overlays(snapshot), announce=announce)
+
+    def _overlays(self, snapshot: Snapshot) -> Overlays:
+        models = self._resolver.models(snapshot)
+        return Overlays() if isinstance(models, Blocked) else models.report
 
     def _build(self, snapshot: Snapshot, memory: _Memory, sources: Sources) -> Built:
-        """Rendered components and their objects, made anew only when something they are made of has changed."""
-        if memory.rendered is None or memory.rendered[0] != sources.identity:
-            memory.rendered = (sources.identity, render(sources.facts))
-            memory.built = None
-        rendering = memory.rendered[1]
-        around = tuple(sorted((key, child.version) for key, child in snapshot.children.items()))
-        if memory.built is not None and memory.built[0] == around:
-            return memory.built[1]
-        built = self._objects(snapshot, rendering)
-        memory.built = (around, built)
+        """The objects of the components: remembered while nothing they are made of has changed and nothing is to
+        write.
+        """
+        around = _around(snapshot)
+        if memory.built is not None and (memory.identity, memory.around) == (sources.identity, around):
+            # The newest of two equal identities, so that objects that left the caches are let go.
+            memory.identity = sources.identity
+            items = (item for component in memory.built.components for item in component.objects)
+            if all(self._is_there(snapshot, memory, item) for item in items):
+                return memory.built
+        built = self._objects(snapshot, render(sources.facts))
+        memory.identity, memory.around, memory.built = sources.identity, around, built.slim()
         return built
 
     def _objects(self, snapshot: Snapshot, rendering: Rendering) -> Built:
@@ -182,11 +201,11 @@ class InferenceServiceController:
             try:
                 objects = component_objects(parent, component, snapshot.config, snapshot.children, self._world.served)
             except ComponentError as error:
-                return Built(rendering, tuple(found), error)
+                return Built(tuple(found), error)
             found.append(objects)
             if objects.error is not None:
-                return Built(rendering, tuple(found), objects.error)
-        return Built(rendering, tuple(found))
+                return Built(tuple(found), objects.error)
+        return Built(tuple(found), rendering.error)
 
     def _with_advisory(self, snapshot: Snapshot, memory: _Memory, sources: Sources, plan: Plan) -> Plan:
         """The advisory about a named runtime is told once, and not again after a restart."""
@@ -235,23 +254,27 @@ class InferenceServiceController:
         return Done() if plan.recheck is None else After(plan.recheck)
 
     async def _apply(self, snapshot: Snapshot, memory: _Memory, item: Desired) -> None:
-        live = snapshot.children.get(item.key)
-        if live is not None and self._in_sync(snapshot, memory, item, live):
+        if item.body is None or self._is_there(snapshot, memory, item):
             return
         written = await self._client.apply(item.resource, item.body)
         cache = self._world.cache_of(item.resource)
         cache.observe(written)
         stored: Child | None = cache.get(snapshot.service.metadata.namespace, item.name)
-        if stored is not None and str(stored.version) == written["metadata"]["resourceVersion"]:
-            memory.applied[item.key] = (item.digest, stored.digest)
+        if stored is None or stored.metadata.resource_version != written["metadata"]["resourceVersion"]:
+            return
+        if memory.applied is not None:
+            memory.applied.pop(item.key, None)
+        if stored.digest != item.digest:
+            memory.applied = {**(memory.applied or {}), item.key: (item.digest, stored.digest)}
 
-    def _in_sync(self, snapshot: Snapshot, memory: _Memory, item: Desired, live: Child) -> bool:
-        if not live.metadata.owned_by(snapshot.service.metadata.uid):
+    def _is_there(self, snapshot: Snapshot, memory: _Memory, item: Desired) -> bool:
+        live = snapshot.children.get(item.key)
+        if live is None or not live.metadata.owned_by(snapshot.service.metadata.uid):
             return False
-        return live.digest == item.digest or memory.applied.get(item.key) == (item.digest, live.digest)
+        return live.digest == item.digest or (memory.applied or {}).get(item.key) == (item.digest, live.digest)
 
     async def _remove(self, service: InferenceService, memory: _Memory, removal: Removal) -> None:
-        if removal.uid in memory.removed:
+        if memory.removed is not None and removal.uid in memory.removed:
             return
         meta = service.metadata
         try:
@@ -260,7 +283,7 @@ class InferenceServiceController:
             )
         except NotFound:
             pass  # somebody was faster
-        memory.removed.add(removal.uid)
+        memory.removed = {*(memory.removed or ()), removal.uid}
 
     # -- reporting -----------------------------------------------------------------------------------------------------
 
@@ -370,6 +393,15 @@ def _stored(service: InferenceService, blocked: Blocked) -> bool:
         condition.type == RUNTIME_READY and (condition.status, condition.message) == (wanted.status, wanted.message)
         for condition in service.status.conditions
     )
+
+
+def _around(snapshot: Snapshot) -> int:
+    """A hash of all that the objects of a component take from what is there: ours of it, counts and owners."""
+    uid = snapshot.service.metadata.uid
+    parts = [
+        (key, child.digest, child.replicas, child.metadata.owned_by(uid)) for key, child in snapshot.children.items()
+    ]
+    return hash(tuple(sorted(parts, key=lambda part: part[0])))
 
 
 def _quota_resources(flags: Any) -> tuple[str, ...] | None:

@@ -33,6 +33,7 @@ from ome.rendering.children.autoscaling import (
     AutoscalerError,
     choose_autoscaler,
     pod_autoscaler,
+    scale_target,
     scaled_object,
 )
 from ome.rendering.children.deployment import deployment
@@ -57,30 +58,61 @@ class ComponentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """One object as it should be. `digest` is of the body's content."""
+    """One object as it should be. `digest` is of the body's content; the body may have been let go (`slim`)."""
 
     resource: Resource
-    body: Json
+    name: str
     digest: bytes
-
-    @property
-    def name(self) -> str:
-        return str(self.body["metadata"]["name"])
+    body: Json | None
 
     @property
     def key(self) -> ChildKey:
         return self.resource.plural, self.name
 
+    def slim(self) -> Desired:
+        """Enough to compare with what is there."""
+        return Desired(self.resource, self.name, self.digest, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What is reported and exposed of a component, without its pods."""
+
+    component: str
+    name: str
+    mode: DeploymentMode
+    port: Json
+    timeout_seconds: int | None
+    scale_target: Json | None
+    autoscaler: Autoscaler
+    accelerator: Json | None
+
 
 @dataclass(frozen=True, slots=True)
 class ComponentObjects:
-    """The objects of one component in the order in which they are written, and how it scales."""
+    """The objects of one component in the order in which they are written."""
 
-    component: RenderedComponent
-    autoscaler: Autoscaler
+    outline: Outline
     objects: tuple[Desired, ...]
     error: ComponentError | None = None
     """What stopped the rest of the component, after `objects`."""
+
+    def slim(self) -> ComponentObjects:
+        return ComponentObjects(self.outline, tuple(item.slim() for item in self.objects), self.error)
+
+
+def _outline(component: RenderedComponent, autoscaler: Autoscaler) -> Outline:
+    scalable = component.mode in (DeploymentMode.RAW_DEPLOYMENT, DeploymentMode.OME_NATIVE)
+    return Outline(
+        component=component.component.value,
+        name=component.name,
+        mode=component.mode,
+        port=component.service_ports[0],
+        timeout_seconds=component.timeout_seconds,
+        scale_target=scale_target(component) if scalable else None,
+        autoscaler=Autoscaler(autoscaler.kind, autoscaler.source),
+        accelerator=component.accelerator.to_json() if component.accelerator is not None else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +136,8 @@ class Parent:
 
 
 def desired(resource: Resource, body: Json) -> Desired:
-    return Desired(resource, body, digest(body))
+    """An object from its body."""
+    return Desired(resource, body["metadata"]["name"], digest(body), body)
 
 
 def component_objects(
@@ -119,6 +152,7 @@ def component_objects(
     Raises ComponentError (a foreign object, a budget that contradicts itself).
     """
     autoscaler = choose_autoscaler(component.autoscaler, component.mode)
+    outline = _outline(component, autoscaler)
     budget = _budget(component, config, children)
     preflight = f"failed to preflight {component.component} PodDisruptionBudget: "
     _check_owner(parent.owner, PDBS, component.name, children, preflight)
@@ -129,12 +163,12 @@ def component_objects(
     try:
         scaler = _scaler(parent.owner, component, autoscaler, children, keda=served.keda)
     except ComponentError as error:
-        return ComponentObjects(component, autoscaler, tuple(objects), error)
+        return ComponentObjects(outline, tuple(objects), error)
     if scaler is not None:
         objects.append(scaler)
     if budget is not None:
         objects.append(_disruption_budget(parent.owner, component, budget, children))
-    return ComponentObjects(component, autoscaler, tuple(objects))
+    return ComponentObjects(outline, tuple(objects))
 
 
 # -- workload ----------------------------------------------------------------------------------------------------------
@@ -242,10 +276,11 @@ def keep_service(body: Json, live: Child | None, owner: Owner) -> None:
 
 
 def _keep_metadata(body: Json, live: Child) -> None:
+    created_with = live.created_with()
     for name in ("labels", "annotations"):
         body["metadata"].pop(name, None)
-        if live.kept.get(name):
-            body["metadata"][name] = live.kept[name]
+        if created_with.get(name):
+            body["metadata"][name] = created_with[name]
 
 
 def _scaler(

@@ -29,10 +29,9 @@ from ome.kube.resources import (
     Resource,
 )
 from ome.rendering.children.access import AccessConfig, component_url
-from ome.rendering.children.autoscaling import scale_target
 from ome.rendering.children.metadata import Owner
 from ome.rendering.children.modelconfig import model_config_map
-from ome.rendering.model import DeploymentMode, Rendering
+from ome.rendering.model import DeploymentMode, RenderError
 from ome.runtimes.pinning import Drift, PinState
 
 from .access import Access, Front, plan_access
@@ -120,15 +119,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """The rendered service and the objects of its components, up to the first that cannot be written."""
+    """The objects of a service's components, up to the first that cannot be rendered or written."""
 
-    rendering: Rendering
     components: tuple[ComponentObjects, ...] = ()
-    error: ComponentError | None = None
+    error: ComponentError | RenderError | None = None
 
-    @property
-    def complete(self) -> bool:
-        return self.error is None and self.rendering.error is None
+    def slim(self) -> Built:
+        """Without bodies: what is remembered between passes."""
+        return Built(tuple(component.slim() for component in self.components), self.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +149,7 @@ def plan_rendered(snapshot: Snapshot, sources: Sources, models: Models, built: B
     events = list(_render_events(snapshot, built))
     access: Access | None = None
     removals: tuple[Removal, ...] = ()
-    if built.complete:
+    if built.error is None:
         access = _access(snapshot, built, report, gateway=gateway)
         report.conditions[INGRESS_READY] = access.condition
         writes += access.objects
@@ -165,7 +163,7 @@ def plan_rendered(snapshot: Snapshot, sources: Sources, models: Models, built: B
         _keep_condition(report, service.status.conditions, RUNTIME_DRIFTED)
     own = own_status(snapshot, report, models.report, sources.pin)
     own = with_access(own, access)
-    if not built.complete:
+    if built.error is not None:
         own = replace(own, observed_generation=service.status.observed_generation)
     changed_pin = sources.pin if sources.pin is not None and _pin_differs(service.status, sources.pin) else None
     return Plan(
@@ -174,8 +172,8 @@ def plan_rendered(snapshot: Snapshot, sources: Sources, models: Models, built: B
         writes=tuple(writes),
         removals=removals,
         events=(*events, *ready_events(snapshot, own)),
-        error=built.error or built.rendering.error,
-        retry=not built.complete,
+        error=built.error,
+        retry=built.error is not None,
     )
 
 
@@ -238,18 +236,18 @@ def _rendered_report(snapshot: Snapshot, built: Built) -> Report:
     owner = owner_of(snapshot)
     config = AccessConfig.configured(snapshot.config.ingress).for_service(snapshot.service.metadata.annotations)
     for objects in built.components:
-        component = objects.component
-        name = component.component.value
-        condition, workload = _workload_condition(snapshot, name, component.mode)
+        outline = objects.outline
+        name = outline.component
+        condition, workload = _workload_condition(snapshot, name, outline.mode)
         report.conditions[condition.type] = condition
         entry: Json = {}
         if condition.status == "True":
             entry["url"] = component_url(config, owner, name)
-        if component.mode in (DeploymentMode.RAW_DEPLOYMENT, DeploymentMode.OME_NATIVE):
-            entry["scaleTargetRef"] = scale_target(component)
-            entry["autoscaler"] = autoscaler_status(objects.autoscaler, snapshot.children, component.name)
-        if component.accelerator is not None:
-            entry["selectedAccelerator"] = component.accelerator.to_json()
+        if outline.scale_target is not None:
+            entry["scaleTargetRef"] = outline.scale_target
+            entry["autoscaler"] = autoscaler_status(outline.autoscaler, snapshot.children, outline.name)
+        if outline.accelerator is not None:
+            entry["selectedAccelerator"] = outline.accelerator
         entry.update(_mirrored(snapshot, name, workload))
         report.components[name] = entry
     _report_rest(snapshot, built, report)
@@ -258,17 +256,23 @@ def _rendered_report(snapshot: Snapshot, built: Built) -> Report:
 
 def _report_rest(snapshot: Snapshot, built: Built, report: Report) -> None:
     """Components that were not reached: what is there of them is reported as it is."""
-    error = built.rendering.error
+    error = _told(built)
     for component in names.COMPONENTS:
         if component in report.components or snapshot.service.spec.component(component) is None:
             continue
         _observe_component(snapshot, component, report)
-        if error is not None and error.component == component and error.reason in _ANNOUNCED:
+        if error is not None and error.component == component:
             type_ = component_condition_type(component)
             report.conditions[type_] = Condition(type_, "False", error.reason, str(error))
 
 
 _ANNOUNCED = frozenset({"ComponentNotConfigured", "DeploymentModeError"})
+
+
+def _told(built: Built) -> RenderError | None:
+    """The failure that users are told of by condition and event; others are only logged."""
+    error = built.error
+    return error if isinstance(error, RenderError) and error.reason in _ANNOUNCED else None
 
 
 def _observed_report(snapshot: Snapshot) -> Report:
@@ -334,11 +338,11 @@ def _mirrored(snapshot: Snapshot, component: str, workload: Child | None) -> Jso
 def _access(snapshot: Snapshot, built: Built, report: Report, *, gateway: bool) -> Access:
     meta = snapshot.service.metadata
     fronts = {
-        objects.component.component.value: Front(
-            component=objects.component.component.value,
-            port=objects.component.service_ports[0],
-            ready=report.conditions[component_condition_type(objects.component.component)].status == "True",
-            timeout_seconds=objects.component.timeout_seconds,
+        objects.outline.component: Front(
+            component=objects.outline.component,
+            port=objects.outline.port,
+            ready=report.conditions[component_condition_type(objects.outline.component)].status == "True",
+            timeout_seconds=objects.outline.timeout_seconds,
         )
         for objects in built.components
     }
@@ -357,7 +361,7 @@ def _access(snapshot: Snapshot, built: Built, report: Report, *, gateway: bool) 
 def _removals(snapshot: Snapshot, built: Built, writes: list[Desired], access: Access) -> tuple[Removal, ...]:
     """Ours, and not wanted any more: scalers and budgets of declared components, everything of undeclared ones."""
     wanted = {item.key for item in writes}
-    declared = {objects.component.component.value for objects in built.components}
+    declared = {objects.outline.component for objects in built.components}
     uid = snapshot.service.metadata.uid
     found: list[Removal] = []
     for key, child in snapshot.children.items():
@@ -454,8 +458,8 @@ def _pin_differs(status: Any, pin: PinState) -> bool:
 
 def _render_events(snapshot: Snapshot, built: Built) -> tuple[Event, ...]:
     """A component that cannot be built is announced once for each cause: its stored condition tells."""
-    error = built.rendering.error
-    if error is None or error.reason not in _ANNOUNCED:
+    error = _told(built)
+    if error is None:
         return ()
     if error.component is None:
         return (Event(error.reason, str(error)),)

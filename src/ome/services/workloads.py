@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from ome.api import keys
 from ome.api.meta import Condition as StoredCondition
 from ome.api.meta import Model
 from ome.kube.resources import HPAS, SCALED_OBJECTS
@@ -24,7 +25,6 @@ from .conditions import Condition, component_condition_type
 
 Json = dict[str, Any]
 
-_PARENT_GENERATION = "ome.io/parent-generation"
 _COUNTS = (
     "replicas",
     "readyReplicas",
@@ -66,7 +66,8 @@ class Replica(Child, frozen=True, kw_only=True):
     first
     container of its pods, as far as its spec tells them."""
 
-    status: ReplicaStatus = ReplicaStatus()  # type: ignore[assignment]
+    status: ReplicaStatus = ReplicaStatus()
+    parent_generation: int = 0
     component: str = ""
     standalone: bool = True
     container: Json = {}
@@ -76,11 +77,16 @@ class Replica(Child, frozen=True, kw_only=True):
         put = msgspec.structs.force_setattr
         put(self, "component", spec.get("component", ""))
         put(self, "standalone", "parentRef" not in spec)
+        generation = self.metadata.annotations.get(keys.PARENT_GENERATION, "")
+        put(self, "parent_generation", int(generation) if generation.isdigit() else 0)
         runners = spec.get("runners") or [{}]
         containers = ((runners[0].get("template") or {}).get("spec") or {}).get("containers") or [{}]
         first = containers[0]
         put(self, "container", {"name": first.get("name", ""), "ports": first.get("ports") or []})
         super().__post_init__()
+
+    def _keep_status(self) -> None:
+        """The status is typed, and small already."""
 
 
 def initializing(component: str) -> Condition:
@@ -114,7 +120,7 @@ def leader_set_condition(component: str, leader_set: Child | None) -> Condition:
 def _condition(child: Child | None, type_: str) -> Json | None:
     if child is None:
         return None
-    conditions = child.status.get("conditions") or []
+    conditions = child.reported().get("conditions") or []
     return next((condition for condition in conditions if condition.get("type") == type_), None)
 
 
@@ -152,10 +158,9 @@ def availability_floor(replica: Replica) -> int:
 def lifecycle_status(replica: Replica) -> Json:
     """`status.components.{c}.lifecycle`: totals, revisions, conditions and hold; zero counts are left out."""
     status = replica.status
-    generation = replica.metadata.annotations.get(_PARENT_GENERATION, "")
     lifecycle: Json = {}
-    if generation.isdigit():
-        lifecycle["observedGeneration"] = int(generation)
+    if replica.parent_generation:
+        lifecycle["observedGeneration"] = replica.parent_generation
     texts = {
         "currentRevision": status.current_revision,
         "updateRevision": status.update_revision,
@@ -213,7 +218,7 @@ def autoscaler_status(autoscaler: Autoscaler, children: Mapping[tuple[str, str],
         return result
     if scaler is None:
         return result
-    status = scaler.status
+    status = scaler.reported()
     result.update({key: status[key] for key in ("currentReplicas", "desiredReplicas") if status.get(key)})
     if status.get(time_field):
         result["lastScaleTime"] = status[time_field]

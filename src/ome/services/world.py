@@ -52,7 +52,7 @@ from ome.runtimes.lookup import NamedRuntimes
 from ome.runtimes.reading import CachedRuntimes
 from ome.runtimes.revision_store import BY_RUNTIME_AND_HASH, index_revision
 
-from .children import Child
+from .children import Child, KeptChild, Scaler
 from .desired import ChildKey, Served
 from .workloads import Replica
 
@@ -68,6 +68,13 @@ BY_PARENT = "parent runtime"
 _LABELLED = (DEPLOYMENTS, SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
 _UNLABELLED = (HPAS, PDBS, INGRESSES)
 _OPTIONAL = (SCALED_OBJECTS, HTTP_ROUTES, LEADER_WORKER_SETS, POD_MONITORS)
+
+_TYPES: dict[Resource, type[Child]] = {
+    SERVICES: KeptChild,
+    PDBS: KeptChild,
+    HPAS: Scaler,
+    SCALED_OBJECTS: Scaler,
+}
 
 Model = BaseModel | ClusterBaseModel
 
@@ -186,11 +193,14 @@ class World:
         self.children: dict[Resource, Cache[Any]] = {}
         for resource in _LABELLED:
             self.children[resource] = caches.of(
-                resource, Child, label_selector=keys.INFERENCE_SERVICE, indexes={BY_OWNER: _owners}
+                resource,
+                _TYPES.get(resource, Child),
+                label_selector=keys.INFERENCE_SERVICE,
+                indexes={BY_OWNER: _owners},
             )
         optional = [resource for resource in _OPTIONAL if resource.group_resource in environment.served]
         for resource in (*_UNLABELLED, *optional):
-            self.children[resource] = caches.of(resource, Child, indexes={BY_OWNER: _owners})
+            self.children[resource] = caches.of(resource, _TYPES.get(resource, Child), indexes={BY_OWNER: _owners})
         self.children[INFERENCE_REPLICAS] = caches.of(INFERENCE_REPLICAS, Replica, indexes={BY_OWNER: _owners})
         self.serving_runtimes: Cache[ServingRuntime] = caches.of(
             SERVING_RUNTIMES, ServingRuntime, indexes={BY_PARENT: _parent}

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ome.services.children import Child, digest, projection
+from ome.services.children import Child, KeptChild, digest, projection
 
 Json = dict[str, Any]
 
@@ -109,11 +109,28 @@ def test_an_object_of_which_we_own_nothing_has_no_digest() -> None:
 
 
 def test_a_child_keeps_little() -> None:
-    child = decoded(deployment())
+    live = deployment()
+    live["metadata"]["labels"]["component"] = "engine"
+    live["status"]["conditions"] = [{"type": "Available", "status": "True"}]
+    child = decoded(live)
     assert child.spec is None
     assert child.metadata.managed_fields == []
-    assert child.kept == {"labels": {"app": "chat-engine"}}
-    assert (child.replicas, child.version, child.status) == (3, 12, {"replicas": 3})
+    assert child.metadata.labels == {"component": "engine"}
+    assert (child.kept, child.created_with()) == ({}, {})
+    assert (child.replicas, child.version) == (3, 12)
+    assert child.reported() == {"conditions": [{"type": "Available", "status": "True"}]}
+
+
+def test_a_kind_that_keeps_its_metadata_knows_the_owned_part_of_it() -> None:
+    child = msgspec.json.decode(msgspec.json.encode(deployment()), type=KeptChild)
+    assert child.created_with() == {"labels": {"app": "chat-engine"}}
+    assert child.reported() == {}
+
+
+def test_a_count_that_is_ours_is_known_as_such() -> None:
+    live = deployment()
+    live["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:replicas"] = {}
+    assert decoded(live).kept == {"replicas": 3}
 
 
 def test_set_members_and_whole_values_are_projected() -> None:
