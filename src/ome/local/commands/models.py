@@ -23,6 +23,25 @@ LABEL_NAMES: Final = 38  # of a namespaced label key, for namespace and name tog
 ENTRY_NAMES: Final = 242  # of a namespaced ConfigMap key
 CLUSTER_LABEL: Final = 32
 CLUSTER_ENTRY: Final = 236
+_LLAMA_3_2: Final = {
+    "modelType": "llama",
+    "modelArchitecture": "LlamaForCausalLM",
+    "modelFramework": {"name": "transformers", "version": "4.45.0.dev0"},
+    "maxTokens": 131072,
+}
+PUBLISHED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "hf://meta-llama/Llama-3.2-1B-Instruct": {**_LLAMA_3_2, "modelParameterSize": "1.24B"},
+    "hf://meta-llama/Llama-3.2-3B-Instruct": {**_LLAMA_3_2, "modelParameterSize": "3.21B"},
+    "hf://Qwen/Qwen3-0.6B": {
+        "modelType": "qwen3",
+        "modelArchitecture": "Qwen3ForCausalLM",
+        "modelFramework": {"name": "transformers", "version": "4.51.0"},
+        "maxTokens": 40960,
+        "modelParameterSize": "596M",
+    },
+}
+"""What the agent reads out of the files of the models in `config/models`, by storage URI: without the files nobody
+else can say it, and a runtime that asks for an architecture would not be found."""
 
 
 def shortened(text: str, limit: int) -> str:
@@ -58,7 +77,9 @@ def entry_key(namespace: str, name: str) -> str:
 
 
 def model_config(spec: Mapping[str, Any], format_: str, architecture: str, size: str) -> dict[str, Any]:
-    """The parsed metadata that the agent would report: what was given, else what the model already says."""
+    """The parsed metadata that the agent would report: as given, else as the model says, else as published."""
+    published = PUBLISHED.get(str((spec.get("storage") or {}).get("storageUri")), {})
+    spec = {**published, **{name: value for name, value in spec.items() if value}}
     config: dict[str, Any] = {}
     found_format = {**(spec.get("modelFormat") or {}), **({"name": format_} if format_ else {})}
     config["modelFormat"] = {"name": "safetensors", "version": "1.0.0", **found_format}
