@@ -204,6 +204,7 @@ async def _step(schedule: Schedule) -> None:
         (2, _second_manager),
         (3, _quota),
         (2, _edit_policy),
+        (2, _jump_clock),
     ]
     (act,) = dice.choices([act for _, act in acts], [weight for weight, _ in acts])
     with _WorldActs(schedule):
@@ -362,6 +363,14 @@ def _edit_policy(schedule: Schedule) -> int:
         lifecycle["updateRetry"] = FAST["updateRetry"]
     schedule.world.lifecycle = lifecycle
     schedule.say(f"policy {'set' if 'updateRetry' in lifecycle else 'unset'}")
+    return 1
+
+
+def _jump_clock(schedule: Schedule) -> int:
+    """The machine slept, or its clock was set right: time leaps forward."""
+    seconds = schedule.dice.choice((5, 30, 120))
+    schedule.say(f"the clock jumps {seconds} s ahead")
+    schedule.world.clock.jump(seconds)
     return 1
 
 

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 SHARES = 4
-SEEDS = 30
+SEEDS = 25
 
 
 @pytest.mark.spec("RB-16", "RB-37", "ON-30", "ON-33")

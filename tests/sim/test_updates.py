@@ -565,3 +565,20 @@ def test_a_settled_replica_is_left_alone() -> None:
         assert world.server.writes == writes
 
     play(story)
+
+
+@pytest.mark.spec("ON-11")
+def test_leftovers_on_two_instances_do_not_block_one_another_for_ever() -> None:
+    async def story(world: World) -> None:
+        world.apply(replicas=3, lifecycle=strategy("SurgeThenDrain", maxSurge=2))
+        await settled(world)
+        world.image("sglang:missing")
+        await world.until(lambda: bool(world.blocks()) and world.blocks()[0]["state"] == "Held", limit=2000)
+        leftovers = [pod for pod in world.pod_names() if pod.endswith("-1")]
+        world.change(lifecycle=strategy("SurgeThenDrain", maxSurge=1))
+        never_fewer_than(world, 3, ceiling=5)
+        world.image("sglang:v2")
+        await settled(world)
+        assert len(leftovers) == 2
+
+    play(story)

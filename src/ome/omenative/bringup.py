@@ -85,7 +85,7 @@ def may_create(work: Work, row: InstanceStatus) -> bool:
 
 
 def may_start(work: Work, row: InstanceStatus) -> bool:
-    """Whether an idle row may open an operation: not in the pass that failed it, nor at once while its namespace goes."""
+    """Whether an idle row may start: not in the pass that failed it, nor at once while its namespace goes."""
     if row.index in work.failed:
         work.wake(work.now)
         return False

@@ -51,6 +51,27 @@ def start_all(work: Work) -> None:
             continue
         _try(work, row)
     work.advancing = any(row.operation is not None and row.operation.type == "Update" for row in work.rows.values())
+    _free_slots(work, next((row.index for row in candidates if row.index not in staged), None))
+
+
+def _free_slots(work: Work, first: int | None) -> None:
+    """Let go of leftovers that keep one another's Instances from starting.
+
+    With leftovers of failed surges on several Instances and a budget below their number, each start waits for the
+    others' slots: nobody would ever move. The first candidate keeps its leftover, for its start reuses that slot; the
+    others' leftovers are deleted.
+    """
+    if work.advancing or not work.denials or work.strategy.type != SURGE:
+        return
+    budget = budgets.resolve(work.strategy.max_surge, work.size)
+    if not budget or any(not member.live for members in work.members.values() for member in members):
+        return
+    for row in work.ordered():
+        if row.index == first or row.operation is not None:
+            continue
+        for member in work.pods(row.index):
+            if member.live and member.ordinal != row.active_ordinal and not member.gate:
+                work.delete(member)
 
 
 def off_target(work: Work, row: InstanceStatus) -> bool:
