@@ -136,8 +136,12 @@ def test_a_new_token_rolls_forward_once() -> None:
         await serving(stage, pinned())
         await fraction(stage, "0.85")
         assert await stage.revisions() == [A]
+        stage.calls.clear()
         await token(stage, "t1")
         assert await pin(stage) == (B, None)
+        # The pin is on record before the first child changes.
+        kinds = [path.split("/")[-1] if path.endswith("status") else path.split("/")[-2] for _, path in stage.calls]
+        assert kinds.index("status") < kinds.index("deployments")
         assert (await stage.status())["lastRuntimeSyncToken"] == "t1"
         assert (await stage.args())[-1] == "--mem-frac=0.85"
         assert (await stage.condition("Ready") or {})["status"] == "True"

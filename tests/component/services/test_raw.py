@@ -460,7 +460,7 @@ def test_a_crash_blocks_the_load_until_it_is_over() -> None:
 
 
 @pytest.mark.spec("IS-31")
-def test_an_invalid_budget_configuration_stops_services_but_not_deletes() -> None:
+def test_an_invalid_budget_configuration_stops_services_but_not_deletes(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(stage: Stage) -> None:
         await model_and_runtime(stage)
         body = service()
@@ -474,6 +474,10 @@ def test_an_invalid_budget_configuration_stops_services_but_not_deletes() -> Non
         assert await stage.find(INFERENCE_SERVICES, "chat") is None
 
     run(scenario, config={"podDisruptionBudget": '{"rawDeployment": {}}'})
+    assert (
+        "fails to create InferenceServicesConfig: exactly one of podDisruptionBudget.rawDeployment.minAvailable or "
+        "podDisruptionBudget.rawDeployment.maxUnavailable must be set"
+    ) in caplog.text
 
 
 @pytest.mark.spec("IS-33")
