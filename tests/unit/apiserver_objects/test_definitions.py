@@ -6,10 +6,13 @@ import copy
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ome.local.apiserver import kinds
+from ome.local.apiserver.definitions import quick, schemas
 
-from .support import identified, texts
+from .support import PROPERTY, identified, texts
 
 GROUP = "apiextensions.k8s.io"
 ROOT = "spec.validation.openAPIV3Schema"
@@ -301,3 +304,48 @@ def test_an_update_needs_the_version_of_what_it_replaces() -> None:
     assert texts(strategy.validate_update(obj, old)) == [
         "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
     ]
+
+
+@pytest.mark.parametrize("sentence", [sentence for sentence, case in SCHEMAS.items() if case[1]])
+def test_the_fast_look_lets_no_fault_pass(sentence: str) -> None:
+    assert not quick.is_sound(SCHEMAS[sentence][0])
+
+
+LEAF = st.fixed_dictionaries(
+    {"type": st.sampled_from(["string", "integer", "boolean", "number", "object", "array", "text"])},
+    optional={
+        "default": st.sampled_from(["x", 1, True, {}, [], 1.5]),
+        "enum": st.just(["x", "y"]),
+        "nullable": st.booleans(),
+        "pattern": st.sampled_from(["^a$", "("]),
+        "x-kubernetes-list-type": st.sampled_from(["set", "map", "atomic", "bag"]),
+        "x-kubernetes-map-type": st.sampled_from(["atomic", "loose"]),
+        "x-kubernetes-preserve-unknown-fields": st.booleans(),
+        "required": st.just(["a"]),
+        "oneOf": st.just([{"required": ["a"]}]),
+        "uniqueItems": st.booleans(),
+    },
+)
+SCHEMA = st.recursive(
+    LEAF,
+    lambda inner: st.fixed_dictionaries(
+        {"type": st.sampled_from(["object", "array"])},
+        optional={
+            "properties": st.dictionaries(st.sampled_from(["a", "b", "metadata", "kind"]), inner, max_size=2),
+            "items": inner,
+            "additionalProperties": inner | st.booleans(),
+            "x-kubernetes-list-type": st.sampled_from(["set", "map", "atomic"]),
+            "x-kubernetes-list-map-keys": st.just(["a"]),
+            "default": st.just({}),
+        },
+    ),
+    max_leaves=6,
+)
+
+
+@PROPERTY
+@given(st.dictionaries(st.sampled_from(["spec", "metadata", "kind"]), SCHEMA, max_size=2))
+def test_what_the_fast_look_passes_has_no_fault(properties: dict[str, Any]) -> None:
+    root = {"type": "object", "properties": properties}
+    if quick.is_sound(root):
+        assert schemas.slow_faults(root, ROOT) == []

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from ome.local.apiserver import cel
 from ome.local.apiserver.definitions import shown
-from ome.local.apiserver.definitions.schemas import children
 from ome.local.apiserver.errors import FieldError, invalid_value, not_supported, required
 from ome.local.apiserver.schema.rules import self_type
 from ome.local.apiserver.schema.structural import Node
@@ -20,14 +19,27 @@ _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInva
 Schema = Mapping[str, Any]
 
 
-def validate(schema: Schema, path: str, *, root: bool = True) -> list[FieldError]:
+def validate(schema: Schema, path: str) -> list[FieldError]:
     """The faults of all rules of a schema and of the schemas below it."""
     errors: list[FieldError] = []
-    for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
-        errors += _rule_errors(rule, schema, f"{path}.x-kubernetes-validations[{index}]", root=root)
-    for child, place in children(schema, path):
-        errors += validate(child, place, root=False)
+    for suffix, found in _carriers(schema):
+        for index, rule in enumerate(found["x-kubernetes-validations"]):
+            place = f"{path}{suffix}.x-kubernetes-validations[{index}]"
+            errors += _rule_errors(rule, found, place, root=not suffix)
     return errors
+
+
+def _carriers(schema: Schema) -> list[tuple[str, Schema]]:
+    """(Path below the schema, schema) of all that carry rules; paths are made for those only."""
+    found = [("", schema)] if schema.get("x-kubernetes-validations") else []
+    for name, child in (schema.get("properties") or {}).items():
+        if below := _carriers(child):
+            found += [(f".properties[{name}]{suffix}", carrier) for suffix, carrier in below]
+    for word in ("items", "additionalProperties"):
+        child = schema.get(word)
+        if isinstance(child, Mapping) and (below := _carriers(child)):
+            found += [(f".{word}{suffix}", carrier) for suffix, carrier in below]
+    return found
 
 
 def _rule_errors(rule: Mapping[str, Any], schema: Schema, path: str, *, root: bool) -> list[FieldError]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from ome.local.apiserver.definitions import quick
 from ome.local.apiserver.errors import FieldError, forbidden_field, invalid_value, not_supported, required
 from ome.local.apiserver.schema import structural, values
 from ome.local.apiserver.schema.validate import list_errors
@@ -61,44 +62,49 @@ def children(schema: Schema, path: str) -> Iterator[tuple[Schema, str]]:
 
 def unknown_fields(schema: Schema, path: str) -> list[str]:
     """Paths of members that no JSON schema has, as strict decoding names them."""
-    found = [f"{path}.{name}" for name in schema if name not in _KNOWN]
-    for name, child in _named(schema, "properties"):
-        found += unknown_fields(child, f"{path}.properties.{name}")
+    return [path + suffix for suffix in _unknown(schema)]
+
+
+def _unknown(schema: Schema) -> list[str]:
+    """The same relative to the schema, so that paths are made for what is found only."""
+    found = [f".{name}" for name in schema if name not in _KNOWN]
+    for name, child in (schema.get("properties") or {}).items():
+        if isinstance(child, Mapping) and (below := _unknown(child)):
+            found += [f".properties.{name}{suffix}" for suffix in below]
     for word in ("items", "additionalProperties", "not"):
-        if isinstance(schema.get(word), Mapping):
-            found += unknown_fields(schema[word], f"{path}.{word}")
+        child = schema.get(word)
+        if isinstance(child, Mapping) and (below := _unknown(child)):
+            found += [f".{word}{suffix}" for suffix in below]
     for word in ("allOf", "anyOf", "oneOf"):
-        for index, child in _listed(schema, word):
-            found += unknown_fields(child, f"{path}.{word}[{index}]")
+        for index, child in enumerate(schema.get(word) or ()):
+            if isinstance(child, Mapping) and (below := _unknown(child)):
+                found += [f".{word}[{index}]{suffix}" for suffix in below]
     return found
 
 
 def validate(schema: Schema, path: str) -> list[FieldError]:
     """The faults of a version's schema. path: where it stands, as a real server calls it."""
-    errors = _metadata_defaults(schema, path)
-    general = _general(schema, path)
-    errors += general
-    if not any(error.type == "FieldValueForbidden" and error.field.endswith(_UNREADABLE) for error in errors):
-        structure = sorted(_structure(schema, path, "root"), key=str)
-        if not structure:
-            structure = _completeness(schema, path)
-        errors += structure
-        if not errors:
-            errors += _defaults(schema, path, structural.Node(schema, root=True))
-    if not errors and _has_rules(schema):
+    errors = [] if quick.is_sound(schema) else slow_faults(schema, path)
+    if not errors and structural.mentions_rules(schema):
         from ome.local.apiserver.definitions import rules
 
         errors += rules.validate(schema, path)
     return errors
 
 
+def slow_faults(schema: Schema, path: str) -> list[FieldError]:
+    """The same without the fast look and without the rules in CEL."""
+    errors = _metadata_defaults(schema, path)
+    errors += _general(schema, path)
+    if any(error.type == "FieldValueForbidden" and error.field.endswith(_UNREADABLE) for error in errors):
+        return errors
+    errors += sorted(_structure(schema, path, "root"), key=str) or _completeness(schema, path)
+    if not errors:
+        errors += _defaults(schema, path, structural.Node(schema, root=True))
+    return errors
+
+
 _UNREADABLE: Final = (".$ref", ".items", ".additionalProperties", ".definitions", ".dependencies", ".patternProperties")
-
-
-def _has_rules(schema: Any) -> bool:
-    if isinstance(schema, Mapping):
-        return bool(schema.get("x-kubernetes-validations")) or any(map(_has_rules, schema.values()))
-    return isinstance(schema, list) and any(map(_has_rules, schema))
 
 
 def _metadata_defaults(schema: Schema, path: str) -> list[FieldError]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ome.local.apiserver.errors import (
     FieldError,
+    duplicate,
     forbidden_field,
     invalid_value,
     required,
@@ -143,18 +144,52 @@ class Node(Strategy):
         return errors
 
 
-class ResourceQuota(Strategy):
-    def set_defaults(self, obj: dict[str, Any]) -> None:
-        """Nothing is defaulted; quantities are canonical already."""
+_QUOTA_NAMES: Final = frozenset(
+    {
+        "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.storage",
+        "requests.ephemeral-storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage", "pods",
+        "resourcequotas", "services", "replicationcontrollers", "secrets", "persistentvolumeclaims", "configmaps",
+        "services.nodeports", "services.loadbalancers", "storage",
+    }
+)  # fmt: skip
+_WHOLE_NAMES: Final = frozenset(
+    {
+        "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "persistentvolumeclaims",
+        "configmaps", "services.nodeports", "services.loadbalancers",
+    }
+)  # fmt: skip
+_SCOPES: Final = (
+    "BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating",
+    "VolumeAttributesClass",
+)  # fmt: skip
 
+
+class ResourceQuota(Strategy):
     def errors(self, obj: Mapping[str, Any]) -> list[FieldError]:
         errors: list[FieldError] = []
         for name, amount in (obj["spec"].get("hard") or {}).items():
             path = f"spec.hard[{name}]"
             errors += [invalid_value(path, name, text) for text in names.qualified(name)]
-            if quantities.parse(amount) < 0:
+            if (
+                "/" not in name
+                and name not in _QUOTA_NAMES
+                and not name.startswith(("hugepages-", "requests.hugepages-"))
+            ):
+                errors.append(invalid_value(path, name, "must be a standard resource type or fully qualified"))
+                errors.append(invalid_value(path, name, "must be a standard resource for quota"))
+            value = quantities.parse(amount)
+            if value < 0:
                 errors.append(invalid_value(path, amount, "must be greater than or equal to 0"))
+            whole = name in _WHOLE_NAMES or name.startswith("count/")
+            if whole and value != value.to_integral_value():
+                errors.append(invalid_value(path, amount, "must be an integer"))
+        for scope in obj["spec"].get("scopes") or ():
+            if scope not in _SCOPES:
+                errors.append(invalid_value("spec.scopes", obj["spec"]["scopes"], "unsupported scope"))
         return errors
+
+    def update_errors(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+        return self.errors(obj) + checks.immutable(obj["spec"], old["spec"], "scopes", "spec.scopes")
 
 
 class LimitRange(Strategy):
@@ -171,6 +206,46 @@ class LimitRange(Strategy):
             for field in ("default", "defaultRequest"):
                 if not item[field]:
                     del item[field]
+
+    def errors(self, obj: Mapping[str, Any]) -> list[FieldError]:
+        errors: list[FieldError] = []
+        seen: set[str] = set()
+        for index, item in enumerate(obj["spec"].get("limits") or ()):
+            path = f"spec.limits[{index}]"
+            kind = item.get("type", "")
+            if kind in seen:
+                errors.append(duplicate(f"{path}.type", kind))
+            seen.add(kind)
+            errors += _limit_errors(item, path)
+        return errors
+
+
+_BOUNDS: Final = (
+    ("min", "max", "min", "min value {} is greater than max value {}"),
+    ("min", "defaultRequest", "defaultRequest", "min value {} is greater than default request value {}"),
+    ("defaultRequest", "max", "defaultRequest", "default request value {} is greater than max value {}"),
+    ("defaultRequest", "default", "defaultRequest", "default request value {} is greater than default limit value {}"),
+    ("min", "default", "default", "min value {} is greater than default value {}"),
+    ("default", "max", "default", "default value {} is greater than max value {}"),
+)
+
+
+def _limit_errors(item: Mapping[str, Any], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if item.get("type") == "Pod":
+        errors += [
+            forbidden_field(f"{path}.{field}", "may not be specified when `type` is 'Pod'")
+            for field in ("default", "defaultRequest")
+            if item.get(field)
+        ]
+    named = {name for field in ("min", "max", "default", "defaultRequest") for name in item.get(field) or ()}
+    for name in sorted(named):
+        for lower, upper, shown, text in _BOUNDS:
+            least, most = (item.get(lower) or {}).get(name), (item.get(upper) or {}).get(name)
+            if least is not None and most is not None and quantities.parse(least) > quantities.parse(most):
+                value = (item.get(shown) or {}).get(name)
+                errors.append(invalid_value(f"{path}.{shown}[{name}]", value, text.format(least, most)))
+    return errors
 
 
 _SYSTEM_CLASSES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ome.local.apiserver import definitions
-from ome.local.apiserver.errors import FieldError, duplicate, invalid_value, not_supported, required
+from ome.local.apiserver.errors import FieldError, duplicate, invalid_value, not_supported, required, too_many
 from ome.local.apiserver.kinds import checks, names
 from ome.local.apiserver.kinds.strategy import Strategy
 
@@ -74,7 +74,45 @@ def _hook_errors(hook: Mapping[str, Any], path: str, *, mutating: bool) -> list[
     if mutating and hook.get("reinvocationPolicy") is not None:
         errors += checks.one_of(hook["reinvocationPolicy"], f"{path}.reinvocationPolicy", ("IfNeeded", "Never"))
     errors += _client_errors(hook.get("clientConfig") or {}, f"{path}.clientConfig")
+    errors += _condition_errors(hook.get("matchConditions") or [], f"{path}.matchConditions")
     return errors + _review_version_errors(hook.get("admissionReviewVersions") or [], f"{path}.admissionReviewVersions")
+
+
+_MOST_CONDITIONS: Final = 64
+_CONDITION_VARIABLES: Final = (("object", "dyn"), ("oldObject", "dyn"), ("request", "dyn"))
+
+
+def _condition_errors(conditions: list[Mapping[str, Any]], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if len(conditions) > _MOST_CONDITIONS:
+        errors.append(too_many(path, len(conditions), _MOST_CONDITIONS))
+    seen: set[str] = set()
+    for index, condition in enumerate(conditions):
+        place = f"{path}[{index}]"
+        expression, name = condition.get("expression", "").strip(), condition.get("name", "")
+        errors += _expression_errors(expression, f"{place}.expression")
+        if not name:
+            errors.append(required(f"{place}.name"))
+        else:
+            errors += [invalid_value(f"{place}.name", name, text) for text in names.qualified(name)]
+            if name in seen:
+                errors.append(duplicate(f"{place}.name", name))
+            seen.add(name)
+    return errors
+
+
+def _expression_errors(expression: str, path: str) -> list[FieldError]:
+    if not expression:
+        return [required(path)]
+    from ome.local.apiserver import cel
+
+    try:
+        program = cel.compile(expression, _CONDITION_VARIABLES)
+    except cel.CompileError as error:
+        return [invalid_value(path, expression, f"compilation failed: {error}")]
+    if program.result not in ("BOOL", "DYN"):
+        return [invalid_value(path, expression, "must evaluate to bool")]
+    return []
 
 
 def _review_version_errors(versions: list[str], path: str) -> list[FieldError]:

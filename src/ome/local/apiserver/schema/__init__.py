@@ -60,13 +60,7 @@ class Structural:
     @cached_property
     def has_rules(self) -> bool:
         """Whether any part of the schema carries x-kubernetes-validations."""
-        return _mentions_rules(self.root.schema)
-
-
-def _mentions_rules(schema: Any) -> bool:
-    if isinstance(schema, Mapping):
-        return bool(schema.get("x-kubernetes-validations")) or any(map(_mentions_rules, schema.values()))
-    return isinstance(schema, list) and any(map(_mentions_rules, schema))
+        return structural.mentions_rules(self.root.schema)
 
 
 def compile(openapi_schema: Mapping[str, Any]) -> Structural:

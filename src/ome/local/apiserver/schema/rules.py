@@ -11,7 +11,7 @@ from typing import Any, Final
 from ome.local.apiserver import cel
 from ome.local.apiserver.errors import OMITTED, FieldError
 from ome.local.apiserver.schema import values
-from ome.local.apiserver.schema.structural import Node
+from ome.local.apiserver.schema.structural import Node, mentions_rules
 from ome.local.apiserver.schema.validate import ABSENT, correlate
 
 _REASONS: Final = ("FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate")
@@ -97,14 +97,8 @@ def _walk(value: Any, node: Node, path: str, old: Any, errors: list[FieldError])
 def _has_rules(node: Node) -> bool:
     found: bool | None = node.mentions_rules
     if found is None:
-        found = node.mentions_rules = _mentions(node.schema)
+        found = node.mentions_rules = mentions_rules(node.schema)
     return found
-
-
-def _mentions(schema: Any) -> bool:
-    if isinstance(schema, Mapping):
-        return bool(schema.get("x-kubernetes-validations")) or any(map(_mentions, schema.values()))
-    return isinstance(schema, list) and any(map(_mentions, schema))
 
 
 def _check(value: Any, rule: Rule, path: str, old: Any, errors: list[FieldError]) -> None:

@@ -207,3 +207,17 @@ def apply_defaults(value: Any, node: Node) -> None:
 def embedded_required(node: Node) -> tuple[str, ...]:
     """What an embedded object must carry."""
     return _EMBEDDED_REQUIRED if node.embedded and not node.root else ()
+
+
+def mentions_rules(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema, or one below it, carries rules in CEL."""
+    if schema.get("x-kubernetes-validations"):
+        return True
+    properties = schema.get("properties")
+    if properties and any(map(mentions_rules, properties.values())):
+        return True
+    for word in ("items", "additionalProperties"):
+        child = schema.get(word)
+        if isinstance(child, Mapping) and mentions_rules(child):
+            return True
+    return False
