@@ -44,8 +44,8 @@ values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=5), max_leaves=20
 )
 segments = st.sampled_from(
-    ["api", "apis", "v1", "apps", "namespaces", "default", "pods", "p", "status", "log", "scale", "watch", "example.com",
-     "boats", "deployments", "finalize", "binding", "eviction", "token", "serviceaccounts", "exec", "openapi", "v3", ""]
+    ["api", "apis", "v1", "apps", "namespaces", "default", "pods", "p", "status", "log", "scale", "watch",
+     "example.com", "boats", "deployments", "finalize", "binding", "eviction", "token", "serviceaccounts", "exec", "openapi", "v3", ""]
 ) | st.text(max_size=8)  # fmt: skip
 queries = st.dictionaries(
     st.sampled_from(

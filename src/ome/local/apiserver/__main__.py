@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import secrets
 import signal
 from pathlib import Path
@@ -47,6 +48,9 @@ async def _run(arguments: argparse.Namespace) -> None:
     )
     await server.start()
     serving = await serve(server, host=arguments.host, port=arguments.port, tls=files.server_context())
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     path = folder / "kubeconfig"
     write_kubeconfig(path, f"https://{arguments.host}:{serving.port}", files.bundle(), token)
     print(path, flush=True)

@@ -7,6 +7,7 @@ or raises the Problem that a real server would. Called by `writes.py`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 import orjson
@@ -194,21 +195,26 @@ class Pipeline:
             result = patches.strategic_merge(current, patch, self.definition_name(type_))
         if not isinstance(result, dict):
             raise bad_request("Invalid JSON Patch")
-        shown = patches.go_text(patch) if kind.startswith("application/strategic") else orjson.dumps(result).decode()
+
+        def shown() -> str:
+            return patches.go_text(patch) if kind.startswith("application/strategic") else orjson.dumps(result).decode()
+
         self._check_patched(call, result, shown)
+        untouched = _untouched(current, result) if type_.custom is None and type_.stored_as_served else {}
+        changed = {key: value for key, value in result.items() if key not in untouched}
         try:
-            decoded, unknown = self._decode(type_, result)
+            decoded, unknown = self._decode(type_, changed)
         except kinds.DecodeError as error:
             cause = error.converter if kind.startswith("application/strategic") else error.cause
-            raise _unfit_patch(shown, cause) from error
+            raise _unfit_patch(shown(), cause) from error
         faults += [f'unknown field "{path}"' for path in unknown]
         if faults and call.field_validation != "Ignore":
             if call.strict:
-                raise _unfit_patch(shown, f"strict decoding error: {', '.join(faults)}")
+                raise _unfit_patch(shown(), f"strict decoding error: {', '.join(faults)}")
             call.warnings.extend(faults)
-        return decoded
+        return {**{key: decoded[key] for key in result if key in decoded}, **decoded, **untouched}
 
-    def _check_patched(self, call: Call, obj: Object, shown: str) -> None:
+    def _check_patched(self, call: Call, obj: Object, shown: Callable[[], str]) -> None:
         """A patch may change neither kind nor apiVersion, name nor namespace. Raises Problem 400 or 422."""
         type_ = call.type
         if obj.get("kind") != type_.kind or obj.get("apiVersion") != type_.api_version:
@@ -218,7 +224,7 @@ class Pipeline:
                 cause = problem.message.partition(": ")[2]
                 if type_.custom is not None or not cause:
                     raise
-                raise _unfit_patch(shown, cause) from problem
+                raise _unfit_patch(shown(), cause) from problem
         metadata = obj.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
         if metadata is not None and not isinstance(metadata, dict):
@@ -358,6 +364,15 @@ def _bad_patch(shown: str, cause: str) -> Problem:
     """422 for a patch whose result is no object of its kind; names neither kind nor object, as a real server."""
     error = invalid_value("patch", shown, cause)
     return Problem(422, "Invalid", f' "" is invalid: {error}', {"causes": [error.cause()]})
+
+
+def _untouched(current: Object, result: Object) -> Object:
+    """Parts at the top that a patch shares with the object it was given: they are as stored, and need no decoding."""
+    return {
+        key: value
+        for key, value in result.items()
+        if key != "metadata" and isinstance(value, (dict, list)) and current.get(key) is value
+    }
 
 
 def _unfit_patch(shown: str, cause: str) -> Problem:

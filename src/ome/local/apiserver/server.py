@@ -129,7 +129,7 @@ class ApiServer:
         self._customs = Customs(self.core, self._remove, self._watches.end, self._pipeline.decoded)
         self._reviews = Reviews(self.core, self._pipeline, self._authenticator, self._authorizer, self._tokens)
         self._subresources = Subresources(
-            self.core, self._writes, self._deletion, self._admission, logs=logs, execs=execs
+            self.core, self._writes, self._deletion, self._admission, logs=logs, execs=execs, tables=tables
         )
         self._garbage = GarbageCollector(self.core, self._remove)
         self._discovery = Discovery(self.registry, address)
@@ -316,6 +316,8 @@ class ApiServer:
         call = Call(request, query, route, user, type_, subresource)
         if type_.custom is not None and type_.custom.deprecation:
             call.warnings.append(type_.custom.deprecation)
+        elif type_.storage == "endpoints" and route.verb not in ("create", "update", "patch"):
+            call.warnings.append("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
         return call
 
     async def _verb(self, call: Call) -> HttpResponse:

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
 
 from ome.local.apiserver import answers, bodies, patches
 from ome.local.apiserver.admission import Admission, Attributes
+from ome.local.apiserver.answers import TableMaker
 from ome.local.apiserver.calls import Call, write_options
 from ome.local.apiserver.core import Core
 from ome.local.apiserver.deletion import DeleteOptions, Deletion
@@ -48,6 +50,13 @@ _SUCCESS: Final[Object] = {
 }
 
 
+SCALES: Final = ResourceType(
+    "autoscaling", "v1", "scales", "scale", "Scale", True, storage="scales.autoscaling",
+    storage_api_version="autoscaling/v1",
+)  # fmt: skip
+"""A Scale as if it were a resource, for the columns of its Table."""
+
+
 class Subresources:
     """Answers requests of subresources."""
 
@@ -60,6 +69,7 @@ class Subresources:
         *,
         logs: LogSource | None,
         execs: ExecSource | None,
+        tables: TableMaker,
     ) -> None:
         self._core = core
         self._writes = writes
@@ -67,6 +77,7 @@ class Subresources:
         self._evictions = Evictions(core, deletion)
         self._logs = logs
         self._execs = execs
+        self._tables = tables
 
     def _record(self, call: Call) -> Record:
         record = self._core.get(call.type, call.namespace, call.name)
@@ -80,8 +91,9 @@ class Subresources:
         """GET, PUT and PATCH of a Scale."""
         verb = call.route.verb
         record = self._record(call)
+        shown = replace(call, type=SCALES)
         if verb == "get":
-            return answers.plain(call, scale_of(call.type, record.parse()))
+            return answers.plain(shown, scale_of(call.type, record.parse()), tables=self._tables)
         kind = "UpdateOptions" if verb == "update" else "PatchOptions"
         apply = bodies.media_type(call.request.headers.get("content-type")) == APPLY_PATCH and verb == "patch"
         call.dry_run, call.field_validation = write_options(call.query, kind, apply=apply)
@@ -103,7 +115,7 @@ class Subresources:
 
         _, stored = await self._writes.change_object(call, change, admitted=True)
         await self._core.settled()
-        return answers.plain(call, scale_of(call.type, stored))
+        return answers.plain(shown, scale_of(call.type, stored), tables=self._tables)
 
     def _wanted_scale(self, call: Call, record: Record) -> Object:
         """The Scale that a PUT or PATCH asks for, whole."""

@@ -742,6 +742,12 @@ _LAYOUTS: Final[Mapping[str, Callable[[], Iterable[Column]]]] = {
         _col("RequestedDuration", _csr_duration, "The requested duration"),
         _col("Condition", _csr_condition, "The condition"),
     ],
+    "scales.autoscaling": lambda: [
+        NAME,
+        _col("Desired", number("spec.replicas"), "io.k8s.api.autoscaling.v1.ScaleSpec#replicas", type="integer"),
+        _col("Available", number("status.replicas"), "io.k8s.api.autoscaling.v1.ScaleStatus#replicas", type="integer"),
+        AGE,
+    ],
     "roles.rbac.authorization.k8s.io": lambda: [NAME, CREATED_AT],
     "clusterroles.rbac.authorization.k8s.io": lambda: [NAME, CREATED_AT],
 }
