@@ -1,0 +1,163 @@
+"""The Helm charts, rendered. Without helm on the PATH these tests are skipped: nothing else renders a chart."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ome.api.config import parse_config
+from ome.install import manifests, roles
+
+HELM = shutil.which("helm")
+CHARTS = Path(__file__).parents[3] / "charts"
+pytestmark = pytest.mark.skipif(HELM is None, reason="helm is not on the PATH")
+
+
+def rendered(chart: str, *settings: str) -> list[dict[str, Any]]:
+    assert HELM is not None
+    command = [HELM, "template", chart, str(CHARTS / chart), "--namespace", "ome"]
+    for setting in settings:
+        command += ["--set", setting]
+    output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    return [entry for entry in yaml.safe_load_all(output) if entry]
+
+
+def named(objects: list[dict[str, Any]], kind: str, name: str = "") -> dict[str, Any]:
+    (found,) = [e for e in objects if e["kind"] == kind and (not name or e["metadata"]["name"] == name)]
+    return found
+
+
+def config(*settings: str) -> dict[str, Any]:
+    data = named(rendered("ome-resources", *settings), "ConfigMap", "inferenceservice-config")["data"]
+    return {key: json.loads(value) for key, value in data.items()}
+
+
+@pytest.mark.spec("IN-1")
+def test_policy_definitions_are_off_and_each_value_adds_one() -> None:
+    def names(*settings: str) -> set[str]:
+        return {entry["metadata"]["name"] for entry in rendered("ome-crd", *settings)}
+
+    plain = names()
+    assert not plain & {"rolloutpolicies.ome.io", "autoscalerpolicies.ome.io"}
+    assert names("ome.rolloutPolicy.enabled=true") - plain == {"rolloutpolicies.ome.io"}
+    assert names("ome.autoscalerPolicy.enabled=true") - plain == {"autoscalerpolicies.ome.io"}
+
+
+@pytest.mark.spec("IN-2")
+def test_what_the_defaults_install() -> None:
+    objects = rendered("ome-resources")
+    kinds = {entry["kind"] for entry in objects}
+    assert not kinds & {"DaemonSet", "ServiceMonitor", "PodMonitor", "PrometheusRule", "ClusterServingRuntime"}
+    assert named(objects, "Deployment", "ome-controller-manager")["spec"]["replicas"] == 3
+    named(objects, "Deployment", "ome-prometheus")
+
+
+@pytest.mark.spec("IN-3")
+def test_the_configuration() -> None:
+    entries = config()
+    assert entries["deploy"] == {
+        "defaultDeploymentMode": "RawDeployment",
+        "replicas": {"defaultMinReplicas": 1, "defaultMaxReplicas": {"engine": 3, "decoder": 3, "router": 2}},
+        "terminationGracePeriodSeconds": 600,
+        "updateStrategy": {
+            name: {"type": "SurgeThenDrain", "maxSurge": "25%", "maxUnavailable": "25%"}
+            for name in ("engine", "decoder", "router")
+        },
+    }
+    assert entries["podDisruptionBudget"] == {
+        "rawDeployment": {"maxUnavailable": 1},
+        "omeNative": {"maxUnavailable": 1},
+    }
+    retry = entries["lifecycle"]["updateRetry"]
+    assert retry == {"maxAttempts": 3, "initialDelay": "1m", "maxDelay": "30m", "multiplier": 2}
+
+
+def test_the_manager_reads_what_the_chart_writes_and_it_is_what_the_package_says() -> None:
+    data = named(rendered("ome-resources"), "ConfigMap", "inferenceservice-config")["data"]
+    ours = named(manifests(config="chart"), "ConfigMap", "inferenceservice-config")["data"]
+    chart, package = parse_config(data, starting=True), parse_config(ours, starting=True)
+    for field in ("deploy", "ingress", "budgets", "lifecycle", "coordination", "rollout", "canary_analysis"):
+        assert getattr(chart, field) == getattr(package, field), field
+
+
+def test_null_turns_a_budget_off() -> None:
+    assert config("ome.controller.podDisruptionBudget.rawDeployment=null")["podDisruptionBudget"] == {
+        "omeNative": {"maxUnavailable": 1}
+    }
+
+
+@pytest.mark.spec("MA-2")
+def test_the_arguments_in_order() -> None:
+    def arguments(objects: list[dict[str, Any]]) -> list[str]:
+        pod = named(objects, "Deployment", "ome-controller-manager")["spec"]["template"]["spec"]
+        found: list[str] = pod["containers"][0]["args"]
+        return found
+
+    assert arguments(rendered("ome-resources")) == arguments(manifests(workload=True))
+    assert not any(
+        "config-cache-ttl" in a for a in arguments(rendered("ome-resources", "ome.controller.configCacheTTL=0"))
+    )
+
+
+@pytest.mark.spec("IN-5")
+def test_webhooks_and_their_ca() -> None:
+    objects = rendered("ome-resources")
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        configuration = named(objects, kind)
+        assert configuration["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": "ome/serving-cert"}
+        assert {hook["failurePolicy"] for hook in configuration["webhooks"]} == {"Fail"}
+        paths = {hook["clientConfig"]["service"]["path"] for hook in configuration["webhooks"]}
+        assert any(path.endswith("-ome-io-v1beta1-inferenceservice") for path in paths)
+        assert not any("policy" in path for path in paths)
+
+
+def test_the_roles_are_the_packages() -> None:
+    assert named(rendered("ome-resources"), "ClusterRole", roles.MANAGER)["rules"] == roles.manager_rules()
+
+
+def test_images_follow_the_hub() -> None:
+    objects = rendered("ome-resources", "global.hub=r.example/x", "ome.controller.image.repository=own/manager")
+    pods = {
+        name: named(objects, "Deployment", name)["spec"]["template"]["spec"]
+        for name in ("ome-controller-manager", "ome-prometheus")
+    }
+    assert pods["ome-controller-manager"]["containers"][0]["image"].startswith("own/manager:")
+    assert pods["ome-prometheus"]["containers"][0]["image"] == "docker.io/prom/prometheus:v3.0.1"
+    plain = rendered("ome-resources", "global.hub=r.example/x")
+    manager = named(plain, "Deployment", "ome-controller-manager")["spec"]["template"]["spec"]["containers"][0]
+    assert manager["image"].startswith("r.example/x/ome-manager:")
+    data = named(plain, "ConfigMap", "inferenceservice-config")["data"]
+    assert json.loads(data["omeAgent"])["image"].startswith("r.example/x/ome-agent:")
+    benchmark = json.loads(named(plain, "ConfigMap", "benchmarkjob-config")["data"]["benchmarkjob"])
+    assert benchmark["podConfig"]["image"].startswith("r.example/x/genai-bench:")
+
+
+@pytest.mark.spec("IN-9")
+def test_alerts() -> None:
+    (group,) = named(rendered("ome-resources", "prometheusRule.enabled=true"), "PrometheusRule")["spec"]["groups"]
+    assert group["name"] == "ome.p0"
+    assert {rule["alert"]: (rule["for"], rule["labels"]["component"]) for rule in group["rules"]} == {
+        "OMEControllerDown": ("5m", "control-plane"),
+        "OMEWebhookFailing": ("5m", "webhook"),
+        "OMEServiceUnavailable": ("5m", "router"),
+        "OMEMassRolloutFailure": ("15m", "coordination"),
+        "OMEReconcileStalled": ("10m", "control-plane"),
+    }
+    for rule in group["rules"]:
+        assert rule["labels"]["tier"] == "p0"
+        assert rule["labels"]["severity"] == "critical"
+        assert rule["annotations"]["runbook_url"].endswith("#" + rule["alert"].lower())
+
+
+def test_serving_pods_are_scraped_with_their_revision() -> None:
+    data = named(rendered("ome-resources"), "ConfigMap", "ome-prometheus-config")["data"]
+    jobs = {job["job_name"]: job for job in yaml.safe_load(data["prometheus.yml"])["scrape_configs"]}
+    assert jobs.keys() == {"ome-inferenceservice-pods", "ome-control-plane", "ome-prometheus"}
+    labels = {rule.get("target_label") for rule in jobs["ome-inferenceservice-pods"]["relabel_configs"]}
+    assert {"namespace", "pod", "inferenceservice", "component", "revision_hash"} <= labels
