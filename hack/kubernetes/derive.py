@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Derives the two data files of ome.api.kubernetes from the Kubernetes modules that go.mod of this folder names.
+"""Derives the data files of ome.api.kubernetes from the Kubernetes modules that go.mod of this folder names.
 
 definitions.json.gz  the OpenAPI v3 component schemas and kinds of the API groups that the embedded cluster serves
+enumerations.json.gz definition -> property -> [allowed values, whether they are a list's elements, their explanation]
 protobuf.json.gz     message -> field number -> [field name, type, repeated?], from the generated.proto files
 
 Run it after a change of the Kubernetes version: `python3 hack/kubernetes/derive.py` (needs go and the module cache).
@@ -59,6 +60,37 @@ def definitions(root: pathlib.Path) -> dict:
     return dict(sorted(schemas.items()))
 
 
+FUNCTION = re.compile(r"^func schema_k8sio_(api|apimachinery_pkg_apis)_(\w+?)_(v\w+?)_(\w+)\(ref", re.M)
+PROPERTY = re.compile(r'^\t{5}"(\w+)": \{$', re.M)
+EXPLAINED = "\\n\\nPossible enum values:"
+
+
+def enumerations(root: pathlib.Path) -> dict:
+    """What the published documents leave out: the values of enumerations, as the server's own document has them."""
+    text = (root / "pkg" / "generated" / "openapi" / "zz_generated.openapi.go").read_text()
+    starts = list(FUNCTION.finditer(text))
+    out: dict = {}
+    for start, after in zip(starts, [*starts[1:], None], strict=False):
+        body = text[start.end() : text.find("\n}\n", start.end()) if after is None else after.start()]
+        group, version, name = start[2], start[3], start[4]
+        definition = f"io.k8s.api.{group}.{version}.{name}"
+        if start[1] != "api":
+            definition = f"io.k8s.apimachinery.pkg.apis.{group}.{version}.{name}"
+        properties = list(PROPERTY.finditer(body))
+        for found, following in zip(properties, [*properties[1:], None], strict=False):
+            block = body[found.end() : following.start() if following else len(body)]
+            values = re.search(r"Enum:\s+\[\]interface\{\}\{(.*?)\},", block)
+            if values is None:
+                continue
+            explained = re.search(r'Description: ("(?:[^"\\]|\\.)*")', block)
+            told = json.loads(explained[1]) if explained and EXPLAINED in explained[1] else ""
+            told = told[told.index("\n\nPossible enum values:") :] if told else ""
+            is_list = "Items:" in block[: values.start()]
+            allowed = json.loads(f"[{values[1]}]")
+            out.setdefault(definition, {})[found[1]] = [allowed, is_list, told]
+    return dict(sorted(out.items()))
+
+
 PACKAGE = re.compile(r"^package ([\w.]+);", re.M)
 TOKEN = re.compile(
     r"^\s*(?:(message) (\w+) \{|(\})|(optional|repeated)? ?(map<\w+, ?[.\w]+>|[.\w]+) (\w+) = (\d+)(?: \[.*\])?;)", re.M
@@ -101,6 +133,7 @@ def write(name: str, value: object) -> None:
 
 def main() -> None:
     write("definitions.json.gz", definitions(module("k8s.io/kubernetes")))
+    write("enumerations.json.gz", enumerations(module("k8s.io/kubernetes")))
     roots = [module("k8s.io/api"), module("k8s.io/apimachinery"), module("k8s.io/apiextensions-apiserver")]
     write("protobuf.json.gz", messages(roots))
 

@@ -28,6 +28,16 @@ def definitions() -> dict[str, dict[str, Any]]:
 
 
 @cache
+def enumerations() -> dict[str, dict[str, list[Any]]]:
+    """Definition -> property -> [allowed values, whether they are those of a list's elements, explanation to append].
+
+    Shared: never change what it returns.
+    """
+    loaded: dict[str, dict[str, list[Any]]] = _load("enumerations.json.gz")
+    return loaded
+
+
+@cache
 def protobuf_messages() -> dict[str, dict[str, list[Any]]]:
     """Message name -> field number (text) -> [field name, type, repeated]. `k8s.io.api.core.v1.Pod` is a name."""
     loaded: dict[str, dict[str, list[Any]]] = _load("protobuf.json.gz")

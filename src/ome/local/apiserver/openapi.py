@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from ome.api.kubernetes import VERSION, definitions
+from ome.api.kubernetes import VERSION, definitions, enumerations
 from ome.local.apiserver.answers import NO_CACHE
 from ome.local.apiserver.http import HttpRequest, HttpResponse
 from ome.local.apiserver.negotiate import JSON
@@ -20,6 +20,8 @@ from ome.local.apiserver.registry import Registry, ResourceType, Subresource
 
 _REF: Final = "#/components/schemas/"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_FORMAT: Final = b"2"
+"""Part of the documents' hashes, for clients keep them: to be changed when the same kinds are described otherwise."""
 _EMPTY_V2: Final = bytes.fromhex("0a03322e3012150a0a4b756265726e657465731207756e6b6e6f776e")
 _CORE_PATCHES: Final = (
     "application/apply-patch+yaml",
@@ -99,7 +101,7 @@ class OpenApi:
         """A name for the document's content that is known without building it."""
         found = self._hashes.get(path)
         if found is None:
-            digest = hashlib.sha512(VERSION.encode() + path.encode())
+            digest = hashlib.sha512(_FORMAT + VERSION.encode() + path.encode())
             for type_ in self._registry.types(group, version):
                 digest.update(repr((type_.plural, type_.kind, sorted(type_.subresources), type_.short_names)).encode())
                 if type_.custom is not None:
@@ -175,8 +177,28 @@ def _add(schemas: Schemas, name: str) -> None:
         found = definitions().get(current)
         if found is None or current in schemas:
             continue
-        schemas[current] = found
+        schemas[current] = _with_enumerations(current, found)
         waiting.extend(_references(found))
+
+
+def _with_enumerations(name: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A definition with the allowed values of its properties, which `kubectl explain` shows."""
+    known = enumerations().get(name)
+    if not known:
+        return schema
+    properties = dict(schema.get("properties") or {})
+    for field, (values, of_elements, explanation) in known.items():
+        if field not in properties:
+            continue
+        found = dict(properties[field])
+        if of_elements:
+            found["items"] = {**(found.get("items") or {}), "enum": values}
+        else:
+            found["enum"] = values
+        if explanation:
+            found["description"] = found.get("description", "") + explanation
+        properties[field] = found
+    return {**schema, "properties": properties}
 
 
 def _kinds(type_: ResourceType, kind: str) -> list[dict[str, str]]:
