@@ -247,8 +247,8 @@ def test_reader_and_patch_are_enough_for_a_whole_release(person: Person, first: 
     assert held[0].split() == ["TYPE", "OBJECT", "MESSAGE"]
     assert re.fullmatch(
         rf"Warning   chat     InferenceReplica prod/chat-engine component=engine update to revision {first} held after "
-        r"1 failed attempt\(s\) \(last failure: (ErrImagePull|ImagePullBackOff)\); publish a corrected revision or raise "
-        r"lifecycle.updateRetry limits",
+        r"1 failed attempt\(s\) \(last failure: (ErrImagePull|ImagePullBackOff)\); publish a corrected revision or "
+        r"raise lifecycle.updateRetry limits",
         held[1],
     )
     person.image("allow", "*:missing*")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -82,7 +83,9 @@ def _store(context: click.Context, parameter: click.Parameter, value: Any) -> No
     setattr(context.obj.flags, str(parameter.name).removeprefix("global_"), value)
 
 
-def global_options() -> list[click.Parameter]:
+@cache
+def global_options() -> tuple[click.Parameter, ...]:
+    """The same parameter objects for every group and leaf: they hold no state of an invocation."""
     found: list[click.Parameter] = []
     for flags, text, kind in _GLOBAL:
         found.append(
@@ -95,7 +98,7 @@ def global_options() -> list[click.Parameter]:
                 callback=_store,
             )
         )
-    return found
+    return tuple(found)
 
 
 def normalised(args: list[str], params: list[click.Parameter]) -> list[str]:
@@ -155,7 +158,7 @@ class LazyGroup(click.Group):
             name,
             help=help,
             context_settings=HELP,
-            params=global_options(),
+            params=list(global_options()),
             no_args_is_help=False,
             invoke_without_command=True,
         )

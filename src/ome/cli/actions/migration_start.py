@@ -23,7 +23,8 @@ from ome.cli.evidence.replicas import belongs_to, component_of, is_current
 from ome.cli.output.report import second_time
 from ome.cli.output.table import render_table
 from ome.cli.output.text import is_hostile
-from ome.cli.reads import list_replicas, read_runtime
+from ome.cli.reads import list_replicas
+from ome.cli.runtime_reads import read_runtime
 from ome.cli.session import Session
 from ome.kube.errors import ApiError, KubeError
 from ome.kube.resources import CONTROLLER_REVISIONS, INFERENCE_SERVICES, PODS

@@ -29,7 +29,8 @@ from ome.cli.evidence.modes import OME_NATIVE
 from ome.cli.evidence.replicas import belongs_to
 from ome.cli.output.table import render_table
 from ome.cli.output.text import is_hostile
-from ome.cli.reads import list_replicas, read_runtime
+from ome.cli.reads import list_replicas
+from ome.cli.runtime_reads import read_runtime
 from ome.cli.session import Collection, Session
 from ome.kube.errors import KubeError
 from ome.kube.resources import INFERENCE_SERVICES

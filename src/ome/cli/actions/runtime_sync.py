@@ -44,7 +44,8 @@ from ome.cli.evidence.replicas import component_of
 from ome.cli.evidence.revisions import Revision, declared_source
 from ome.cli.output.table import render_table
 from ome.cli.output.text import is_hostile
-from ome.cli.reads import list_replicas, read_history, read_runtime
+from ome.cli.reads import list_replicas
+from ome.cli.runtime_reads import read_history, read_runtime
 from ome.cli.session import Collection, Session
 from ome.kube.errors import ApiError, KubeError
 from ome.kube.resources import INFERENCE_SERVICES

@@ -33,7 +33,8 @@ from ome.cli.evidence.replicas import belongs_to, component_of, is_current, pare
 from ome.cli.output.report import encode
 from ome.cli.output.table import render_table
 from ome.cli.output.text import cut, is_hostile
-from ome.cli.reads import list_replicas, read_runtime
+from ome.cli.reads import list_replicas
+from ome.cli.runtime_reads import read_runtime
 from ome.cli.session import Collection, Session
 from ome.kube import requests
 from ome.kube.errors import KubeError

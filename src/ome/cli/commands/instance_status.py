@@ -29,7 +29,7 @@ def _deployment(session: Any, service: Mapping[str, Any], component: str, ome_na
     from ome.cli.evidence.effective import effective
     from ome.cli.evidence.instance_detail import Deployment
     from ome.cli.evidence.modes import VIRTUAL, component_modes
-    from ome.cli.reads import read_runtime
+    from ome.cli.runtime_reads import read_runtime
 
     if any(mode.mode == VIRTUAL for mode in component_modes(service, {})):
         return Deployment(VIRTUAL, "ServiceAnnotation", "InferenceService", "Declared")

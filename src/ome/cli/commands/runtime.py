@@ -17,7 +17,8 @@ _SOURCES = ["InferenceService", "ServingRuntime", "ClusterServingRuntime", "Cont
 
 def _collect(app: App, args: tuple[str, ...], ome_namespace: str, output: str) -> tuple[Any, Any, Any]:
     """(session, service, evidence) of a service, with its model's compatibility looked at."""
-    from ome.cli.reads import get_service, read_runtime, with_compatibility
+    from ome.cli.reads import get_service
+    from ome.cli.runtime_reads import read_runtime, with_compatibility
     from ome.cli.session import Session
     from ome.kube.errors import KubeError
 
@@ -71,7 +72,7 @@ def _history(args: tuple[str, ...], ome_namespace: str, output: str) -> None:
     from ome.cli.evidence import history
     from ome.cli.evidence.effective import effective
     from ome.cli.output.table import render_table
-    from ome.cli.reads import read_history
+    from ome.cli.runtime_reads import read_history
 
     app: App = click.get_current_context().obj
     session, service, evidence = _collect(app, args, ome_namespace, output)

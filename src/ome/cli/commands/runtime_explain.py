@@ -36,7 +36,7 @@ def _print_context(app: App, session: Any, service: Mapping[str, Any], ome_names
     from ome.cli.evidence import effective_report, explain
     from ome.cli.evidence.effective import effective
     from ome.cli.output.table import render_table
-    from ome.cli.reads import read_runtime, with_compatibility
+    from ome.cli.runtime_reads import read_runtime, with_compatibility
     from ome.kube.errors import KubeError
 
     try:

@@ -17,7 +17,7 @@ _KINDS = ("ServingRuntime", "ClusterServingRuntime")
 
 def _target(session: Any, name: str, kind: str) -> Any:
     """The runtime by name: of the kind asked for, or of the one kind that has it."""
-    from ome.cli.reads import find_runtime
+    from ome.cli.runtime_reads import find_runtime
 
     namespaced = cluster = None
     if kind != "ClusterServingRuntime":

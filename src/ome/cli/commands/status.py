@@ -122,7 +122,7 @@ def _read_runtime(session: Any, service: Mapping[str, Any], ome_namespace: str) 
         model = objects.text(service, "spec", "model", "name")
         return None, "AutoSelectionNotProbed" if model else "NotConfigured"
     from ome.cli.evidence.effective import effective
-    from ome.cli.reads import read_runtime, with_compatibility
+    from ome.cli.runtime_reads import read_runtime, with_compatibility
 
     return effective(with_compatibility(session, read_runtime(session, service, ome_namespace))), ""
 

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ome.api.keys import COMPONENT
 from ome.cli.evidence import objects
 from ome.cli.evidence.conditions import Ready, inspect_ready
-from ome.cli.evidence.effective import Effective
 from ome.cli.evidence.instance_detail import event_count, pod_condition, restarts
 from ome.cli.evidence.rollout import Rollout, rollout
 from ome.cli.output.report import parse_time, second_time
 from ome.cli.output.text import cut, masked
+
+if TYPE_CHECKING:
+    from ome.cli.evidence.effective import Effective
 
 HEADER = ("FIELD", "VALUE")
 LABEL_CELL = 20
