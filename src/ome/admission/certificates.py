@@ -40,8 +40,11 @@ AUTHORITY_LIFE: Final = timedelta(days=3650)
 SERVING_LIFE: Final = timedelta(days=365)
 RENEW_BEFORE: Final = timedelta(days=60)
 _ATTEMPTS: Final = 5
-LOOK_EVERY: Final = 15.0
-"""Seconds between two looks at the files, the Secret and the configurations."""
+RETRY_AFTER: Final = 5.0
+FILES_EVERY: Final = 10.0
+"""Seconds between two looks at mounted files."""
+SECRET_EVERY: Final = 600.0
+"""Seconds between two looks at the Secret and the configurations; a change of a configuration is seen at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +216,8 @@ def self_signed_context(names: Sequence[str] = ("localhost", "127.0.0.1")) -> ss
 class MountedCertificate:
     """`tls.crt` and `tls.key` of a directory that somebody else keeps fresh."""
 
+    every = FILES_EVERY
+
     def __init__(self, directory: Path, context: ssl.SSLContext) -> None:
         self._directory = directory
         self._context = context
@@ -232,6 +237,8 @@ class MountedCertificate:
 
 class SharedCertificate:
     """The Secret that all replicas share, and the trust of both webhook configurations."""
+
+    every = SECRET_EVERY
 
     def __init__(self, client: Client, clock: Clock, namespace: str, context: ssl.SSLContext) -> None:
         self._client = client
@@ -315,11 +322,18 @@ def _bundle_patch(configuration: dict[str, Any] | None, authority: str) -> list[
 Keeper = MountedCertificate | SharedCertificate
 
 
-async def keep(keeper: Keeper) -> None:
-    """Look again and again, until cancelled. What goes wrong is logged; the old certificate serves meanwhile."""
+async def keep(keeper: Keeper, changed: asyncio.Event) -> None:
+    """Look whenever something changed, and now and then, until cancelled. What goes wrong is logged and tried again;
+    the old certificate serves meanwhile."""
+    every = keeper.every
     while True:
-        await asyncio.sleep(LOOK_EVERY)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(every):
+                await changed.wait()
+        changed.clear()
         try:
             await keeper.ensure()
+            every = keeper.every
         except (KubeError, OSError, ssl.SSLError, ValueError) as error:
+            every = RETRY_AFTER
             log.error("the webhooks' certificate could not be looked after", extra={"error": str(error)})

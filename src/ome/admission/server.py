@@ -18,7 +18,14 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from ome.admission.certificates import Keeper, MountedCertificate, SharedCertificate, keep, server_context
+from ome.admission.certificates import (
+    CONFIGURATIONS,
+    Keeper,
+    MountedCertificate,
+    SharedCertificate,
+    keep,
+    server_context,
+)
 from ome.admission.models import validate_model
 from ome.admission.pods import mutate_pod
 from ome.admission.pods.mutator import named_weight
@@ -31,6 +38,7 @@ from ome.admission.services.proposal import Features
 from ome.admission.services.validator import validate_service
 from ome.admission.world import Sources, judge
 from ome.api.config import ConfigError, OperatorConfig
+from ome.api.meta import ObjectHead
 from ome.kube.controller import Environment
 from ome.kube.errors import KubeError
 from ome.kube.resources import FINE_TUNED_WEIGHTS
@@ -212,6 +220,7 @@ class WebhookServer:
         self._host = host
         self._port = port
         self._context = server_context()
+        self._changed = asyncio.Event()
         directory = Path(certificate_dir) if certificate_dir else None
         self._keeper: Keeper
         if directory is not None and MountedCertificate.present(directory):
@@ -220,6 +229,9 @@ class WebhookServer:
             self._keeper = SharedCertificate(
                 environment.client, environment.clock, environment.namespace, self._context
             )
+            for resource, name in CONFIGURATIONS:
+                cache = environment.caches.of(resource, ObjectHead, field_selector=f"metadata.name={name}")
+                cache.subscribe(lambda _change: self._changed.set())
         self._runner: web.AppRunner | None = None
         self._keeping: asyncio.Task[None] | None = None
 
@@ -239,7 +251,7 @@ class WebhookServer:
         self._runner = web.AppRunner(self._app, access_log=None)
         await self._runner.setup()
         await web.TCPSite(self._runner, self._host, self._port, ssl_context=self._context).start()
-        self._keeping = asyncio.create_task(keep(self._keeper), name="webhook certificate")
+        self._keeping = asyncio.create_task(keep(self._keeper, self._changed), name="webhook certificate")
 
     async def stop(self) -> None:
         """Finish what is being answered, then close."""

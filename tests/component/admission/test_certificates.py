@@ -15,6 +15,7 @@ from ome.admission.certificates import (
     SECRET_NAME,
     Bundle,
     SharedCertificate,
+    keep,
     make_bundle,
     server_context,
     serving_names,
@@ -128,3 +129,28 @@ def test_the_server_answers_over_tls_and_counts(tmp_path: Any) -> None:
         assert counted == [(path, 200), (path, 400)]
 
     asyncio.run(scene())
+
+
+def test_a_configuration_made_anew_is_trusted_again_at_once(theatre: Theatre) -> None:
+    async def scene(made: Stage) -> None:
+        environment = made.world.environment()
+        server = WebhookServer(environment, host="127.0.0.1", port=0)
+        running = asyncio.ensure_future(environment.caches.run())
+        await environment.caches.wait_synced()
+        keeping = asyncio.ensure_future(keep(server._keeper, server._changed))
+        try:
+            await server._keeper.ensure()
+            before = await made.world.get(MUTATING_WEBHOOKS, "ome-mutating-webhooks")
+            await made.world.client.delete(MUTATING_WEBHOOKS, "ome-mutating-webhooks")
+            for hook in before["webhooks"]:
+                hook["clientConfig"].pop("caBundle")
+            fresh = {**before, "metadata": {"name": "ome-mutating-webhooks"}}
+            await made.world.client.create(MUTATING_WEBHOOKS, fresh)
+            await asyncio.sleep(2)
+            assert await trusted(made) == {(await stored(made)).authority.decode()}
+        finally:
+            keeping.cancel()
+            running.cancel()
+            await asyncio.gather(keeping, running, return_exceptions=True)
+
+    theatre.play(scene)
