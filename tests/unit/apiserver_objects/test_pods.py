@@ -298,3 +298,64 @@ def test_the_quality_of_service_is_fixed() -> None:
     assert texts(updated(body, old, "", "v1", "Pod", "status")[1]) == [
         'status.qosClass: Invalid value: "Guaranteed": field is immutable'
     ]
+
+
+MORE: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "two containers cannot have one port of the node": (
+        {
+            "containers": [
+                container(ports=[{"containerPort": 80, "hostPort": 8080}]),
+                container(name="d", ports=[{"containerPort": 81, "hostPort": 8080}]),
+            ]
+        },
+        ['spec.containers[1].ports[0].hostPort: Duplicate value: "TCP//8080"'],
+    ),
+    "on the node's network ports are the node's": (
+        {"hostNetwork": True, "containers": [container(ports=[{"containerPort": 80, "hostPort": 81}])]},
+        [
+            "spec.containers[0].ports[0].containerPort: Invalid value: 80: must match `hostPort` when `hostNetwork` is "
+            "true"
+        ],
+    ),
+    "nobody is graceful for less than no time": (
+        {"terminationGracePeriodSeconds": -1},
+        ["spec.terminationGracePeriodSeconds: Invalid value: -1: must be greater than or equal to 0"],
+    ),
+    "an init container is not probed": (
+        {"initContainers": [container(name="i", livenessProbe={"exec": {"command": ["x"]}})]},
+        [
+            "spec.initContainers[0].livenessProbe: Forbidden: may not be set for init containers without "
+            "restartPolicy=Always"
+        ],
+    ),
+    "no resolver without servers": (
+        {"dnsPolicy": "None"},
+        ["spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"],
+    ),
+    "a preference has a weight": (
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": [
+                        {"weight": 0, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}
+                    ]
+                }
+            }
+        },
+        [
+            "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight: Invalid value: 0: "
+            "must be in the range 1-100"
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", MORE)
+def test_a_pod_is_refused_for_more(sentence: str) -> None:
+    spec, wanted = MORE[sentence]
+    assert new(**spec)[1] == wanted
+
+
+def test_a_sidecar_may_be_probed() -> None:
+    sidecar = container(name="i", restartPolicy="Always", livenessProbe={"exec": {"command": ["x"]}})
+    assert new(initContainers=[sidecar])[1] == []

@@ -191,3 +191,41 @@ def test_the_family_of_a_slice_is_fixed() -> None:
     body = {**copy.deepcopy(old), "addressType": "IPv6"}
     _, errors = updated(body, old, "discovery.k8s.io", "v1", "EndpointSlice")
     assert texts(errors) == ["addressType: Invalid value: null: field is immutable"]
+
+
+BY_TYPE: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "a node port on a service without": (
+        {"ports": [{"port": 80, "nodePort": 30080}]},
+        ["spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"],
+    ),
+    "one node port twice": (
+        {
+            "type": "NodePort",
+            "ports": [{"name": "a", "port": 80, "nodePort": 30080}, {"name": "b", "port": 81, "nodePort": 30080}],
+        },
+        ["spec.ports[1].nodePort: Duplicate value: 30080"],
+    ),
+    "a policy for traffic that cannot come": (
+        {"externalTrafficPolicy": "Local", "ports": [{"port": 80}]},
+        [
+            'spec.externalTrafficPolicy: Invalid value: "Local": may only be set for externally-accessible services',
+        ],
+    ),
+    "a session without end": (
+        {
+            "sessionAffinity": "ClientIP",
+            "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 100000}},
+            "ports": [{"port": 80}],
+        },
+        [
+            "spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value: 100000: must be greater than 0 and "
+            "less than 86400"
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", BY_TYPE)
+def test_what_goes_with_other_types_only(sentence: str) -> None:
+    spec, wanted = BY_TYPE[sentence]
+    assert new(**spec)[1] == wanted

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from ome.local.apiserver.errors import (
     FieldError,
@@ -15,7 +16,8 @@ from ome.local.apiserver.errors import (
 from ome.local.apiserver.kinds import metadata, names
 from ome.local.apiserver.schema import values
 
-NOT_NEGATIVE = "must be greater than or equal to 0"
+NOT_NEGATIVE: Final = "must be greater than or equal to 0"
+NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
 
 def not_negative(value: Any, path: str) -> list[FieldError]:
@@ -46,6 +48,15 @@ def port_number_or_name(value: Any, path: str) -> list[FieldError]:
     if isinstance(value, str):
         return [invalid_value(path, value, text) for text in names.port_name(value)]
     return port_number(value, path)
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an IP address of either family."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def is_percent(value: Any) -> bool:

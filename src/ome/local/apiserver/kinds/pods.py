@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ome.local.apiserver.errors import FieldError, invalid_value
-from ome.local.apiserver.kinds import metadata, pod_defaults, pod_validation, quantities
+from ome.local.apiserver.kinds import metadata, pod_defaults, pod_updates, pod_validation, quantities
 from ome.local.apiserver.kinds.strategy import Strategy
 
 _COMPUTE = ("cpu", "memory")
@@ -36,7 +36,7 @@ class Pod(Strategy):
         return pod_validation.pod(obj)
 
     def update_errors(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
-        return pod_validation.update(obj, old)
+        return pod_updates.update(obj, old)
 
     def status_errors(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
         after, before = obj.get("status", {}).get("qosClass"), old.get("status", {}).get("qosClass")

@@ -154,6 +154,7 @@ def _service_errors(spec: Mapping[str, Any]) -> list[FieldError]:
     errors += checks.one_of(kind, "spec.type", _TYPES)
     errors += _repeated_ports(ports)
     errors += _node_port_errors(ports, kind)
+    errors += _policy_errors(spec, kind)
     if kind != "ExternalName":
         errors += _address_errors(spec)
     return errors
@@ -196,14 +197,51 @@ def _repeated_ports(ports: list[Mapping[str, Any]]) -> list[FieldError]:
 
 
 def _node_port_errors(ports: list[Mapping[str, Any]], kind: str) -> list[FieldError]:
-    if kind in _WITH_NODE_PORTS:
-        return []
-    text = "may not be used when `type` is 'ClusterIP'"
-    return [
-        forbidden_field(f"spec.ports[{index}].nodePort", text)
-        for index, port in enumerate(ports)
-        if port.get("nodePort") and kind == "ClusterIP"
-    ]
+    errors: list[FieldError] = []
+    seen: set[tuple[Any, Any]] = set()
+    for index, port in enumerate(ports):
+        number = port.get("nodePort")
+        if not number:
+            continue
+        place = f"spec.ports[{index}].nodePort"
+        if kind == "ClusterIP":
+            errors.append(forbidden_field(place, "may not be used when `type` is 'ClusterIP'"))
+            continue
+        key = (port.get("protocol"), number)
+        if key in seen:
+            errors.append(duplicate(place, number))
+        seen.add(key)
+    return errors
+
+
+_POLICIES: Final = ("Cluster", "Local")
+_BALANCER_ONLY: Final = ("loadBalancerSourceRanges", "loadBalancerClass", "allocateLoadBalancerNodePorts")
+_LONGEST_SESSION: Final = 86_400
+
+
+def _policy_errors(spec: Mapping[str, Any], kind: str) -> list[FieldError]:
+    """What goes only with some types."""
+    errors: list[FieldError] = []
+    external = spec.get("externalTrafficPolicy")
+    if external is not None:
+        if kind not in _WITH_NODE_PORTS and not (kind == "ClusterIP" and spec.get("externalIPs")):
+            text = "may only be set for externally-accessible services"
+            errors.append(invalid_value("spec.externalTrafficPolicy", external, text))
+        else:
+            errors += checks.one_of(external, "spec.externalTrafficPolicy", _POLICIES)
+    if "internalTrafficPolicy" in spec:
+        errors += checks.one_of(spec["internalTrafficPolicy"], "spec.internalTrafficPolicy", _POLICIES)
+    if kind != "LoadBalancer":
+        text = "may only be used when `type` is 'LoadBalancer'"
+        errors += [forbidden_field(f"spec.{field}", text) for field in _BALANCER_ONLY if spec.get(field) is not None]
+    if spec.get("healthCheckNodePort") and not (kind == "LoadBalancer" and external == "Local"):
+        text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        errors.append(invalid_value("spec.healthCheckNodePort", spec["healthCheckNodePort"], text))
+    seconds = ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get("timeoutSeconds")
+    if seconds is not None and not 0 < seconds <= _LONGEST_SESSION:
+        place = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
+        errors.append(invalid_value(place, seconds, f"must be greater than 0 and less than {_LONGEST_SESSION}"))
+    return errors
 
 
 def _address_errors(spec: Mapping[str, Any]) -> list[FieldError]:
@@ -215,18 +253,9 @@ def _address_errors(spec: Mapping[str, Any]) -> list[FieldError]:
                     invalid_value(f"spec.clusterIPs[{index}]", address, "'None' must be the first and only value")
                 )
             continue
-        if not is_address(address):
-            text = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-            errors.append(invalid_value(f"spec.clusterIPs[{index}]", address, text))
+        if not checks.is_address(address):
+            errors.append(invalid_value(f"spec.clusterIPs[{index}]", address, checks.NO_ADDRESS))
     return errors
-
-
-def is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 class EndpointSlice(Strategy):
@@ -279,9 +308,8 @@ def _endpoint_errors(endpoint: Mapping[str, Any], path: str, family: str) -> lis
 
 def address_errors(address: str, path: str, family: str = "") -> list[FieldError]:
     """Faults of an endpoint's address: none, of the other family, or one that never is an endpoint."""
-    if not is_address(address):
-        text = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-        return [invalid_value(path, address, text)]
+    if not checks.is_address(address):
+        return [invalid_value(path, address, checks.NO_ADDRESS)]
     parsed = ipaddress.ip_address(address)
     errors: list[FieldError] = []
     if family and f"IPv{parsed.version}" != family:
