@@ -155,8 +155,10 @@ class InferenceServiceController:
         if blocked.waits_for_runtime:
             self._waiting.for_any_runtime(key)
         cause = blocked.cause
-        if memory.cause != cause.message:
-            memory.cause, memory.told = cause.message, _stored(snapshot.service, blocked)
+        # The text of a failed selection tells of every runtime: it changes with each, the cause does not.
+        identity = cause.reason if blocked.waits_for_runtime else cause.message
+        if memory.cause != identity:
+            memory.cause, memory.told = identity, _stored(snapshot.service, blocked)
             if not memory.told:
                 recheck = None if blocked.retry else _SECOND_LOOK_SECONDS
                 blocked = replace(blocked, runtime_ready=None, recheck=recheck)
@@ -241,7 +243,7 @@ class InferenceServiceController:
             )
         status = plan.status
         if failure is not None:
-            status = replace(status, observed_generation=service.status.observed_generation)
+            status = plan.unwritten or replace(status, observed_generation=service.status.observed_generation)
         wait = await self._report(service.metadata.key, memory, status, urgent=bool(plan.events))
         if wait is not None:
             return Retry(failure) if failure is not None else After(wait)
@@ -390,7 +392,7 @@ def _stored(service: InferenceService, blocked: Blocked) -> bool:
     if wanted is None:
         return False
     return any(
-        condition.type == RUNTIME_READY and (condition.status, condition.message) == (wanted.status, wanted.message)
+        condition.type == RUNTIME_READY and (condition.status, condition.reason) == (wanted.status, wanted.reason)
         for condition in service.status.conditions
     )
 

@@ -108,6 +108,7 @@ class Plan:
     """
 
     status: OwnStatus
+    unwritten: OwnStatus | None = None
     pin: PinState | None = None
     writes: tuple[Desired, ...] = ()
     removals: tuple[Removal, ...] = ()
@@ -161,13 +162,18 @@ def plan_rendered(snapshot: Snapshot, sources: Sources, models: Models, built: B
         _report_drift(report, sources.pin.drift)
     else:
         _keep_condition(report, service.status.conditions, RUNTIME_DRIFTED)
-    own = own_status(snapshot, report, models.report, sources.pin)
-    own = with_access(own, access)
+    own = with_access(own_status(snapshot, report, models.report, sources.pin), access)
+    before = Report({**report.conditions}, report.components)
+    before.conditions.pop(INGRESS_READY, None)
+    _keep_condition(before, service.status.conditions, INGRESS_READY)
+    unwritten = own_status(snapshot, before, models.report, sources.pin)
+    unwritten = replace(unwritten, observed_generation=service.status.observed_generation)
     if built.error is not None:
-        own = replace(own, observed_generation=service.status.observed_generation)
+        own = unwritten
     changed_pin = sources.pin if sources.pin is not None and _pin_differs(service.status, sources.pin) else None
     return Plan(
         status=own,
+        unwritten=unwritten,
         pin=changed_pin,
         writes=tuple(writes),
         removals=removals,

@@ -781,3 +781,45 @@ def test_a_fine_tuned_weight_without_a_strategy_blocks_until_it_has_one() -> Non
         assert "llama" not in {volume["name"] for volume in spec["volumes"]}
 
     run(scenario)
+
+
+def test_a_child_that_the_server_refuses_is_told_and_no_address_is_promised() -> None:
+    async def scenario(stage: Stage) -> None:
+        await model_and_runtime(stage)
+        runner = {"name": "ome-container", "resources": {"limits": {"cpu": "3"}}}
+        await stage.apply(INFERENCE_SERVICES, service(engine={"runner": runner}))
+        await stage.settle()
+        (event,) = await stage.events("InternalError")
+        assert event["type"] == "Warning"
+        assert event["message"].startswith("Failed to reconcile component: ")
+        assert "must be less than or equal to cpu limit" in event["message"]
+        status = await stage.status()
+        assert "url" not in status
+        assert "observedGeneration" not in status
+        assert (await stage.condition("IngressReady") or {})["status"] == "Unknown"
+        assert await stage.find(SERVICES, "chat-engine") is None
+        runner["resources"] = {"limits": {"cpu": "20"}}
+        await patch(stage, {"spec": {"engine": {"runner": runner}}})
+        await stage.ready()
+
+    run(scenario)
+
+
+def test_a_failed_selection_is_told_once_however_many_runtimes_come() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.apply(CLUSTER_BASE_MODELS, model())
+        await stage.apply(CONFIG_MAPS, marks())
+        await stage.apply(INFERENCE_SERVICES, service(runtime_ref={}))
+        await stage.settle()
+        for number in range(3):
+            body = runtime(modelSizeRange={"min": "70B", "max": "80B"})
+            body["metadata"]["name"] = f"other-{number}"
+            await stage.apply(SERVING_RUNTIMES, body)
+            await stage.settle()
+        (event,) = await stage.events("RuntimeNotFound")
+        assert (event["type"], event["count"]) == ("Warning", 1)
+        condition = await stage.condition("RuntimeReady")
+        assert condition is not None
+        assert "Checked 3 runtimes" in condition["message"]
+
+    run(scenario)
