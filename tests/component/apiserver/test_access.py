@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from ome.local.apiserver.http import HttpRequest, User
 from tests.component.apiserver.api import CONFIG_MAPS, Api, config_map, with_api
+
+pytestmark = pytest.mark.embedded_only("what is tested is the embedded server itself")
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"

@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -19,6 +20,8 @@ from ome.local.apiserver.durable import JUMP, Database
 from ome.local.apiserver.http import User
 from ome.local.apiserver.server import ApiServer
 from tests.component.apiserver.api import ADMIN, BOATS, CONFIG_MAPS, DEFINITIONS, Api, boat, config_map, definition
+
+pytestmark = pytest.mark.embedded_only("what is tested is the embedded server itself")
 
 WRITER = """
 import asyncio, json, sys
@@ -189,3 +192,25 @@ def test_bytes_on_disk_are_the_bytes_that_are_sent(tmp_path: Path) -> None:
     bodies = {name: body for _, name, _, body in rows["configmaps"]}
     assert bodies["a"] + b"\n" == sent
     assert json.loads(sent)["data"] == {"k": "<&>"}
+
+
+def test_a_write_that_cannot_be_stored_is_not_acknowledged_and_is_stored_later(tmp_path: Path) -> None:
+    async def work(api: Api) -> None:
+        database = api.server._database
+        assert database is not None
+        write = database._write
+
+        def broken(pending: Any) -> None:
+            raise sqlite3.OperationalError("disk full")
+
+        database._write = broken  # type: ignore[method-assign]
+        assert (await api.post(CONFIG_MAPS, config_map("a"))).status == 500
+        database._write = write  # type: ignore[method-assign]
+        assert (await api.post(CONFIG_MAPS, config_map("b"))).status == 201
+
+    async def after(api: Api) -> list[str]:
+        listed = await api.get(f"{CONFIG_MAPS}?fieldSelector=metadata.name!=kube-root-ca.crt")
+        return [item["metadata"]["name"] for item in listed["items"]]
+
+    _session(tmp_path / "cluster.db", work)
+    assert _session(tmp_path / "cluster.db", after) == ["a", "b"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,8 @@ from tests.component.apiserver.api import (
     pod,
 )
 from tests.support.virtual_time import run_virtual
+
+pytestmark = pytest.mark.embedded_only("what is tested is the embedded server itself")
 
 EXAMPLES = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TYPES = [
@@ -45,7 +48,8 @@ values = st.recursive(
 )
 segments = st.sampled_from(
     ["api", "apis", "v1", "apps", "namespaces", "default", "pods", "p", "status", "log", "scale", "watch",
-     "example.com", "boats", "deployments", "finalize", "binding", "eviction", "token", "serviceaccounts", "exec", "openapi", "v3", ""]
+     "example.com", "boats", "deployments", "finalize", "binding", "eviction", "token",
+     "serviceaccounts", "exec", "openapi", "v3", ""]
 ) | st.text(max_size=8)  # fmt: skip
 queries = st.dictionaries(
     st.sampled_from(

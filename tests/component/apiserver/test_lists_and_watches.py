@@ -8,6 +8,8 @@ import pytest
 
 from tests.component.apiserver.api import CONFIG_MAPS, PODS, TABLE, Api, config_map, pod, with_api
 
+pytestmark = pytest.mark.embedded_only("what is tested is the embedded server itself")
+
 SECRETS = "/api/v1/namespaces/default/secrets"
 
 

@@ -16,6 +16,8 @@ from tests.component.apiserver.api import (
     with_api,
 )
 
+pytestmark = pytest.mark.embedded_only("what is tested is the embedded server itself")
+
 
 @with_api()
 async def test_a_created_object_is_read_back_with_uid_version_and_time(api: Api) -> None:

@@ -25,6 +25,8 @@ from ome.local.inprocess import InProcessTransport
 from tests.component.apiserver.api import ADMIN, CONFIG_MAPS, Api, config_map, with_api
 from tests.support.virtual_time import run_virtual
 
+pytestmark = pytest.mark.embedded_only("what is tested is the embedded server itself")
+
 TOKENS = {ADMIN: User("admin", groups=("system:masters",))}
 
 

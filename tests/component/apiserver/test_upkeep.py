@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.component.apiserver.api import (
     BOATS,
     CONFIG_MAPS,
@@ -17,6 +19,8 @@ from tests.component.apiserver.api import (
     pod,
     with_api,
 )
+
+pytestmark = pytest.mark.embedded_only("what is tested is the embedded server itself")
 
 
 async def _gone(api: Api, path: str) -> bool:
@@ -210,3 +214,20 @@ async def test_pods_get_account_token_tolerations_and_priority(api: Api) -> None
         403,
         'pods "q" is forbidden: error looking up service account default/absent: serviceaccount "absent" not found',
     )
+
+
+@with_api(event_ttl=3600.0)
+async def test_an_event_lasts_an_hour_from_its_last_change(api: Api) -> None:
+    path = "/api/v1/namespaces/default/events"
+    about = {"kind": "Pod", "namespace": "default", "name": "p"}
+    for name in ("old", "renewed"):
+        await api.post(
+            path, {"metadata": {"name": name}, "involvedObject": about, "reason": "Because", "type": "Normal"}
+        )
+    await asyncio.sleep(1800)
+    await api.patch(f"{path}/renewed", {"count": 2})
+    await asyncio.sleep(1801)
+    assert (await api.get(f"{path}/old")).status == 404
+    assert (await api.get(f"{path}/renewed")).status == 200
+    await asyncio.sleep(1800)
+    assert (await api.get(f"{path}/renewed")).status == 404

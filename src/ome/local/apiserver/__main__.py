@@ -15,6 +15,7 @@ from pathlib import Path
 from ome.local.apiserver import certificates
 from ome.local.apiserver.auth import MASTERS
 from ome.local.apiserver.durable import Database
+from ome.local.apiserver.events import HOUR
 from ome.local.apiserver.http import User
 from ome.local.apiserver.kubeconfig import write_kubeconfig
 from ome.local.apiserver.sender import HttpSender
@@ -44,6 +45,7 @@ async def _run(arguments: argparse.Namespace) -> None:
         certificate=files.bundle(),
         database=Database(folder / "cluster.db"),
         token_key=load_key(files.token_key),
+        event_ttl=HOUR,
         send=sender,
     )
     await server.start()

@@ -78,6 +78,8 @@ class Database:
         try:
             self._write(pending)
         except sqlite3.Error as error:
+            # Memory has these commits already: they are written with the next one, or never acknowledged.
+            self._pending = pending + self._pending
             waiting.set_exception(error)
             waiting.exception()
             return

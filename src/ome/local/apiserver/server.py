@@ -36,6 +36,7 @@ from ome.local.apiserver.errors import (
     resource_not_found,
     too_large,
 )
+from ome.local.apiserver.events import EVENTS, EventExpiry
 from ome.local.apiserver.faults import Faults, apply_fault
 from ome.local.apiserver.garbage import GarbageCollector
 from ome.local.apiserver.hook_world import HookWorld, service_resolver
@@ -71,7 +72,8 @@ class ApiServer:
     faults: chooses a fault for a request, or None. logs, execs: whoever runs the pods. address: `host:port` as
     discovery and the `kubernetes` Service show it. certificate: the CA bundle (PEM) that pods are given. database:
     where writes are kept, or None for memory alone. token_key: signs ServiceAccount tokens; made up when None.
-    authorization: False lets everybody do everything. send: posts admission reviews (`sender.HttpSender` over HTTP);
+    authorization: False lets everybody do everything. event_ttl: seconds after which an Event is removed (a real
+    server: 3600), or None to keep them. send: posts admission reviews (`sender.HttpSender` over HTTP);
     without it no webhook is called. resolve: where a Service is reached; by its endpoints when None.
     """
 
@@ -89,6 +91,7 @@ class ApiServer:
         authorization: bool = True,
         logs: LogSource | None = None,
         execs: ExecSource | None = None,
+        event_ttl: float | None = None,
         send: Send | None = None,
         resolve: Resolve | None = None,
     ) -> None:
@@ -134,6 +137,10 @@ class ApiServer:
         self._garbage = GarbageCollector(self.core, self._remove)
         self._discovery = Discovery(self.registry, address)
         self._openapi = OpenApi(self.registry)
+        events = self.registry.find("", "v1", EVENTS)
+        self._expiry: EventExpiry | None = None
+        if event_ttl is not None and events is not None:
+            self._expiry = EventExpiry(self.store, events, self._remove, event_ttl)
         self._tasks: list[asyncio.Task[None]] = []
         self.store.on_commit(self._garbage.hear)
         self.store.on_commit(self._namespaces.hear)
@@ -159,6 +166,10 @@ class ApiServer:
         self._garbage.survey()
         self._spawn(self._namespaces.run())
         self._spawn(self._garbage.run())
+        if self._expiry is not None:
+            self._expiry.survey()
+            self.store.on_commit(self._expiry.hear)
+            self._spawn(self._expiry.run())
         self._ready = True
 
     def _hooks(self, send: Send | None, resolve: Resolve | None) -> Dispatcher | None:
