@@ -32,6 +32,7 @@ from ome.kube.sync import SyncClient
 from ome.local.apiserver import certificates
 from ome.local.apiserver.auth import MASTERS
 from ome.local.apiserver.durable import Database
+from ome.local.apiserver.events import HOUR
 from ome.local.apiserver.http import User
 from ome.local.apiserver.kubeconfig import write_kubeconfig
 from ome.local.apiserver.sender import HttpSender
@@ -125,6 +126,7 @@ class _Cluster:
             token_key=load_key(files.token_key),
             logs=streams,
             execs=streams,
+            event_ttl=HOUR,
             send=sender,
         )
         await _load(server, data)
