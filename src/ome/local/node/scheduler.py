@@ -7,7 +7,7 @@ Started with the workload controllers, on the embedded cluster only: a real cont
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -24,7 +24,7 @@ from ome.kube.requests import PatchType
 from ome.kube.resources import NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from ome.local.node.affinity import Placed
 from ome.local.node.resources import PODS as POD_COUNT
-from ome.local.node.resources import Amounts, add, pod_requests
+from ome.local.node.resources import Amounts, add, parsed, pod_requests
 from ome.local.node.scheduling import HostPort, Placement, World, host_ports, schedule
 from ome.local.objects import Json, Key, Object, condition, reference_to, with_condition
 from ome.local.plan import Actor, Emit, Patch, Plan
@@ -46,6 +46,7 @@ class Ledger:
     def __init__(self) -> None:
         self._held: dict[str, _Held] = {}
         self.amounts: dict[str, Amounts] = {}
+        self._by_owner: dict[str, Counter[str]] = {}
         self._neighbourly: set[str] = set()
 
     def observe(self, change: Change[Object]) -> None:
@@ -60,13 +61,16 @@ class Ledger:
     def hold(self, pod: Object, node: str) -> None:
         """Count the pod on the node."""
         known = self._held.get(pod.uid)
-        if known is not None and known.node == node and known.pod.spec.get("containers") == pod.spec.get("containers"):
+        if known is not None and known.node == node and _same_claims(known.pod, pod):
             self._held[pod.uid] = _Held(pod, node, known.amounts, known.ports)
             return
         self.release(pod.uid)
         amounts = {**pod_requests(pod), POD_COUNT: Fraction(1)}
         self._held[pod.uid] = _Held(pod, node, amounts, host_ports(pod))
         add(self.amounts.setdefault(node, {}), amounts)
+        controller = pod.metadata.controller
+        if controller is not None:
+            self._by_owner.setdefault(controller.uid, Counter())[node] += 1
         if _has_neighbour_rules(pod):
             self._neighbourly.add(pod.uid)
 
@@ -76,6 +80,16 @@ class Ledger:
         self._neighbourly.discard(uid)
         if known is not None:
             add(self.amounts[known.node], {name: -amount for name, amount in known.amounts.items()})
+            self._leave_owner(known)
+
+    def _leave_owner(self, known: _Held) -> None:
+        controller = known.pod.metadata.controller
+        siblings = self._by_owner.get(controller.uid) if controller is not None else None
+        if controller is None or siblings is None:
+            return
+        siblings[known.node] -= 1
+        if siblings.total() <= 0:
+            del self._by_owner[controller.uid]
 
     def holds(self, uid: str) -> bool:
         return uid in self._held
@@ -87,12 +101,10 @@ class Ledger:
                 found.setdefault(held.node, set()).update(held.ports)
         return found
 
-    def siblings(self, pod: Object) -> Counter[str]:
+    def siblings(self, pod: Object) -> Mapping[str, int]:
         """How many pods of the same controller each node holds."""
         controller = pod.metadata.controller
-        if controller is None:
-            return Counter()
-        return Counter(held.node for held in self._held.values() if held.pod.metadata.owned_by(controller.uid))
+        return self._by_owner.get(controller.uid, {}) if controller is not None else {}
 
     def placed(self, pod: Object, nodes: Iterable[Object]) -> list[Placed]:
         """The pods that rules about neighbours may speak of; none when no rule exists."""
@@ -100,6 +112,12 @@ class Ledger:
             return []
         labels = {node.name: node.metadata.labels for node in nodes}
         return [Placed(held.pod, labels[held.node]) for held in self._held.values() if held.node in labels]
+
+
+def _same_claims(one: Object, other: Object) -> bool:
+    return one.spec.get("containers") == other.spec.get("containers") and (
+        one.metadata.controller == other.metadata.controller
+    )
 
 
 def _holds_place(pod: Object) -> bool:
@@ -126,6 +144,7 @@ class Scheduler:
         self._actor = Actor(client, EventRecorder(client, NAME, clock), {PODS: self._pods})
         self._ledger = Ledger()
         self._waiting: set[Key] = set()
+        self._rooms: dict[str, tuple[str, Amounts]] = {}
         self._pods.subscribe(self._ledger.observe)
 
     def controller(self) -> Controller:
@@ -171,6 +190,7 @@ class Scheduler:
         claims = {found.name: bool(found.spec.get("volumeName")) for found in self._claims.list(pod.namespace)}
         return World(
             nodes=nodes,
+            room={node.name: self._room(node) for node in nodes},
             held=self._ledger.amounts,
             ports=self._ledger.ports() if host_ports(pod) else {},
             siblings=self._ledger.siblings(pod),
@@ -178,6 +198,14 @@ class Scheduler:
             namespaces=namespaces,
             claims=claims,
         )
+
+    def _room(self, node: Object) -> Amounts:
+        """What the node can give, read once for each version of the node."""
+        known = self._rooms.get(node.uid)
+        if known is None or known[0] != node.metadata.resource_version:
+            known = node.metadata.resource_version, parsed(node.status.get("allocatable"))
+            self._rooms[node.uid] = known
+        return known[1]
 
     async def _bind(self, pod: Object, placement: Placement) -> None:
         assumed = msgspec.structs.replace(pod, spec={**pod.spec, "nodeName": placement.node})

@@ -32,18 +32,24 @@ HostPort = tuple[str, int]  # protocol, port
 class World:
     """What the scheduler sees.
 
-    `held` is what the pods on each node ask for together, `ports` their host ports, `siblings` how many of them
+    `room` is what each node can give (read off the node when left out), `held` what the pods on each node ask for
+    together, `ports` their host ports, `siblings` how many of them
     belong to the pod's own workload. `placed` may be left empty when neither the pod nor any other has rules about
     its neighbours.
     """
 
     nodes: Sequence[Object]
+    room: Mapping[str, Amounts] = field(default_factory=dict)
     held: Mapping[str, Amounts] = field(default_factory=dict)
     ports: Mapping[str, Collection[HostPort]] = field(default_factory=dict)
     siblings: Mapping[str, int] = field(default_factory=dict)
     placed: Sequence[Placed] = ()
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     claims: Mapping[str, bool] = field(default_factory=dict)  # the namespace's claims, and whether each is bound
+
+    def room_of(self, node: Object) -> Amounts:
+        found = self.room.get(node.name)
+        return parsed(node.status.get("allocatable")) if found is None else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ def _problems(pod: Object, node: Object, world: World) -> list[str]:
     taken = world.ports.get(node.name, ())
     if any(port in taken for port in host_ports(pod)):
         return ["node(s) didn't have free ports for the requested pod ports"]
-    short = _short_of(pod, node, world.held.get(node.name, {}))
+    short = _short_of(pod, world.room_of(node), world.held.get(node.name, {}))
     if short:
         return short
     spread = spread_problem(pod, node, world.nodes, world.placed)
@@ -105,8 +111,7 @@ def _problems(pod: Object, node: Object, world: World) -> list[str]:
     return []
 
 
-def _short_of(pod: Object, node: Object, held: Amounts) -> list[str]:
-    room = parsed(node.status.get("allocatable"))
+def _short_of(pod: Object, room: Amounts, held: Amounts) -> list[str]:
     none = Fraction(0)
     found = []
     if held.get(PODS, none) + 1 > room.get(PODS, none):
@@ -140,7 +145,7 @@ def _claim_problem(pod: Object, claims: Mapping[str, bool]) -> str:
 
 
 def _score(node: Object, world: World) -> tuple[Any, ...]:
-    room = parsed(node.status.get("allocatable"))
+    room = world.room_of(node)
     held = world.held.get(node.name, {})
     shares = [held.get(name, Fraction(0)) / amount for name, amount in room.items() if amount and name != PODS]
     return world.siblings.get(node.name, 0), max(shares, default=Fraction(0)), node.name

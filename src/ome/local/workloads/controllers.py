@@ -6,7 +6,7 @@ Every one is an ordinary client of the API server. `build` is called by `ome.loc
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ome.kube.cache import Cache, Caches, Change
@@ -35,6 +35,7 @@ from ome.local.workloads.ownership import Claim, claim
 REPLICATION_CONTROLLERS: Final = Resource("", "v1", "replicationcontrollers", "ReplicationController")
 OWNER: Final = "owner"
 ORPHAN: Final = "orphan"
+LABEL: Final = "label"
 
 
 def _owner_of(obj: Any) -> Iterable[str]:
@@ -46,6 +47,10 @@ def _orphan_of(obj: Any) -> Iterable[str]:
     return (obj.metadata.namespace,) if obj.metadata.controller is None else ()
 
 
+def _label_of(obj: Any) -> Iterable[str]:
+    return [f"{obj.metadata.namespace}/{name}={value}" for name, value in obj.metadata.labels.items()]
+
+
 class Workshop:
     """What the controllers share: the client, the caches, the clock, and one recorder a controller name."""
 
@@ -54,6 +59,7 @@ class Workshop:
         self.caches = caches
         self.clock = clock
         self.pods: Cache[Object] = self.owned(PODS, Object)
+        self.pods.add_index(LABEL, _label_of)
         self.nodes: Cache[Object] = caches.of(NODES, Object)
         self._by_resource: dict[Resource, Cache[Any]] = {PODS: self.pods, NODES: self.nodes}
 
@@ -67,6 +73,13 @@ class Workshop:
         if found is None:
             found = self._by_resource[resource] = self.owned(resource, type_)
         return found
+
+    def pods_with(self, namespace: str, labels: Mapping[str, str]) -> list[Object]:
+        """The pods of a namespace that carry all of these labels, of which there is at least one."""
+        sets = [self.pods.by_index(LABEL, f"{namespace}/{name}={value}") for name, value in labels.items()]
+        smallest = min(sets, key=len)
+        wanted = labels.items()
+        return [pod for pod in smallest if wanted <= pod.metadata.labels.items()]
 
     def actor(self, component: str) -> Actor:
         return Actor(self.client, EventRecorder(self.client, component, self.clock), self._by_resource)
@@ -165,6 +178,18 @@ def _controller(
     return Controller(name, reconcile, watches, clock=shop.clock, workers=workers)
 
 
+class _Taken:
+    """The names in a namespace that objects of others have; asked for one name, not listed."""
+
+    def __init__(self, cache: Cache[Object], namespace: str, own: Collection[str]) -> None:
+        self._cache = cache
+        self._namespace = namespace
+        self._own = own
+
+    def __contains__(self, name: object) -> bool:
+        return name not in self._own and self._cache.get(self._namespace, str(name)) is not None
+
+
 def _deployments(shop: Workshop) -> Controller:
     sets: Cache[Object] = shop.cache(REPLICA_SETS)
     owners: Cache[Object] = shop.cache(DEPLOYMENTS)
@@ -175,8 +200,7 @@ def _deployments(shop: Workshop) -> Controller:
         if owner is None:
             return Done()
         owned = (await frame.claim(owner, sets, REPLICA_SETS)).owned
-        mine = {found.name for found in owned}
-        foreign = frozenset(found.name for found in sets.list(owner.namespace) if found.name not in mine)
+        foreign = _Taken(sets, owner.namespace, {found.name for found in owned})
         pods = [pod for found in owned for pod in shop.pods.by_index(OWNER, found.uid)]
         plan = deployments.decide(deployments.Snapshot(owner, owned, pods, foreign), shop.clock.now())
         result = await frame.actor.act(plan)

@@ -7,7 +7,7 @@ made again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -37,7 +37,7 @@ class Snapshot:
     deployment: Object
     replica_sets: Sequence[Object]
     pods: Sequence[Object] = ()
-    foreign_names: frozenset[str] = frozenset()
+    foreign_names: Container[str] = frozenset()
 
 
 def decide(snapshot: Snapshot, now: datetime) -> Plan:

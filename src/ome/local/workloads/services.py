@@ -36,6 +36,7 @@ from ome.local.workloads.endpoint_slices import MANAGED_BY, MANAGER, SERVICE_NAM
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
 BY_SERVICE: Final = "service"
+BY_SELECTOR: Final = "selector"
 BY_NODE: Final = "node"
 _KNOWN_TARGETS: Final = {(found.api_version, found.kind): found for found in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)}
 
@@ -60,8 +61,18 @@ def _service_of(found: SliceObject) -> Iterable[str]:
     return (f"{found.metadata.namespace}/{found.metadata.labels.get(SERVICE_NAME, '')}",)
 
 
+def _selector_of(service: Object) -> Iterable[str]:
+    """One pair of the selector stands for the whole: whoever matches it all has that label too."""
+    selector = service.spec.get("selector")
+    if not selector:
+        return ()
+    name = min(selector)
+    return (f"{service.namespace}/{name}={selector[name]}",)
+
+
 def _endpoints(shop: Workshop) -> Controller:
     services: Cache[Object] = shop.cache(SERVICES)
+    services.add_index(BY_SELECTOR, _selector_of)
     slices: Cache[SliceObject] = shop.cache(ENDPOINT_SLICES, SliceObject)
     slices.add_index(BY_SERVICE, _service_of)
     old_endpoints: Cache[SliceObject] = shop.cache(ENDPOINTS, SliceObject)
@@ -71,10 +82,9 @@ def _endpoints(shop: Workshop) -> Controller:
         service = services.get(*key)
         if service is None or not service.spec.get("selector") or service.spec.get("type") == "ExternalName":
             return Done()
-        selector = {"matchLabels": service.spec["selector"]}
         snapshot = endpoint_slices.Snapshot(
             service,
-            [pod for pod in shop.pods.list(service.namespace) if selects(selector, pod.metadata.labels)],
+            shop.pods_with(service.namespace, service.spec["selector"]),
             {node.name: node for node in shop.nodes.list()},
             slices.by_index(BY_SERVICE, "/".join(key)),
             old_endpoints.get(*key),
@@ -90,10 +100,11 @@ def _endpoints(shop: Workshop) -> Controller:
         for pod in (change.old, change.new):
             if pod is None:
                 continue
-            for service in services.list(pod.namespace):
-                wanted = service.spec.get("selector")
-                if wanted and all(pod.metadata.labels.get(name) == value for name, value in wanted.items()):
-                    found.add(service.key)
+            labels = pod.metadata.labels.items()
+            for name, value in labels:
+                for service in services.by_index(BY_SELECTOR, f"{pod.namespace}/{name}={value}"):
+                    if service.spec["selector"].items() <= labels:
+                        found.add(service.key)
         return found
 
     def slice_keys(change: Change[SliceObject]) -> Iterable[Key]:
