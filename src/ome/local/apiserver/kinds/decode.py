@@ -35,10 +35,27 @@ class DecodeError(Problem):
 
 
 class _WrongTypeError(Exception):
-    def __init__(self, cause: str, converter: str = "") -> None:
+    """A value of a wrong type. The structs it passes on its way up complete where it stands."""
+
+    def __init__(self, cause: str, converter: str = "", go: str = "") -> None:
         super().__init__(cause)
-        self.cause = cause
+        self._cause = cause
         self.converter = converter
+        self._go = go
+        self._owner = ""
+        self._path: list[str] = []
+
+    def pass_through(self, owner: str, field: str) -> None:
+        """The struct `owner` holds it at `field`; the innermost struct is the one that is named."""
+        self._owner = self._owner or owner
+        self._path.append(field)
+
+    @property
+    def cause(self) -> str:
+        if not self._go:
+            return self._cause
+        place = f"Go struct field {self._owner}.{'.'.join(reversed(self._path))}" if self._path else "Go value"
+        return f"{self._cause} into {place} of type {self._go}"
 
 
 def _fields(text: str) -> Mapping[str, frozenset[str]]:
@@ -121,10 +138,10 @@ _NULL_WHEN_UNSET: Final[Mapping[str, tuple[str, ...]]] = {
 class _Plan:
     """How to read one struct: its fields, which empties stay, what is filled in."""
 
-    __slots__ = ("empty_stays", "fields", "fill", "nulls", "zero_goes")
+    __slots__ = ("empty_stays", "fields", "fill", "nulls", "short", "zero_goes")
 
     def __init__(self, node: TypeNode) -> None:
-        short = node.definition.rsplit(".", 1)[-1]
+        self.short = short = node.definition.rsplit(".", 1)[-1]
         self.fields = node.fields
         self.zero_goes = _ZERO_IS_UNSET.get(short, frozenset())
         self.empty_stays = _EMPTY_IS_SET.get(short, frozenset()) | node.required
@@ -169,7 +186,7 @@ def decode(body: Any, node: TypeNode, *, kind: str, version: str) -> tuple[dict[
         text = f"json: cannot unmarshal {_json_kind(body)} into Go value of type v1.{kind}"
         raise DecodeError(kind, version, text)
     try:
-        return _struct(body, node, "", "", unknown), unknown
+        return _struct(body, node, unknown), unknown
     except _WrongTypeError as error:
         raise DecodeError(kind, version, error.cause, error.converter) from None
     except quantities.QuantityError as error:
@@ -191,12 +208,10 @@ def _json_kind(value: Any) -> str:
 _REFLECT: Final = {dict: "map", list: "slice", str: "string", bool: "bool", int: "int64", float: "float64"}
 
 
-def _wrong(value: Any, go: str, field: str) -> _WrongTypeError:
+def _wrong(value: Any, go: str) -> _WrongTypeError:
     number = ""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and go.startswith(("int", "uint")):
         number = f" {value}"
-    place = f"Go struct field {field}" if field else "Go value"
-    cause = f"json: cannot unmarshal {_json_kind(value)}{number} into {place} of type {go}"
     kind = _REFLECT.get(type(value), "invalid")
     if go.startswith("[]"):
         converter = f"cannot restore slice from {kind}"
@@ -206,65 +221,105 @@ def _wrong(value: Any, go: str, field: str) -> _WrongTypeError:
         converter = f"cannot restore struct from: {kind}"
     else:
         converter = f"unrecognized type: {go}"
-    return _WrongTypeError(cause, converter)
+    return _WrongTypeError(f"json: cannot unmarshal {_json_kind(value)}{number}", converter, go)
 
 
-def _struct(value: dict[str, Any], node: TypeNode, field: str, path: str, unknown: list[str]) -> dict[str, Any]:
+_SCALAR: Final = Shape.SCALAR
+_STRUCT: Final = Shape.STRUCT
+_LIST: Final = Shape.LIST
+_MAP: Final = Shape.MAP
+_ANY: Final = Shape.ANY
+
+
+def _struct(value: dict[str, Any], node: TypeNode, unknown: list[str]) -> dict[str, Any]:
     plan = _plan(node.definition)
     fields = plan.fields
     out: dict[str, Any] = {}
-    short = node.definition.rsplit(".", 1)[-1]
-    prefix = f"{field}." if field else ""
-    for name, raw in value.items():
-        child = fields.get(name)
-        if child is None:
-            unknown.append(f"{path}.{name}" if path else name)
-            continue
-        if raw is None:
-            continue
-        shape = child.shape
-        if shape is Shape.SCALAR:
-            decoded = _scalar(raw, child, short, prefix + name)
-            if decoded == "" and child.scalar != "byte":
-                if name not in plan.empty_stays:
+    name = ""
+    try:
+        for name, raw in value.items():
+            child = fields.get(name)
+            if child is None:
+                unknown.append(name)
+                continue
+            if raw is None:
+                continue
+            shape = child.shape
+            if shape is _SCALAR:
+                decoded = raw if raw.__class__ is str and child.scalar == "string" else _scalar(raw, child)
+                if decoded == "" and child.scalar != "byte":
+                    if name not in plan.empty_stays:
+                        continue
+                elif not decoded and name in plan.zero_goes:
                     continue
-            elif not decoded and name in plan.zero_goes:
+                out[name] = decoded
+                continue
+            known = len(unknown)
+            decoded = _value(raw, child, unknown)
+            if len(unknown) > known:
+                _place(unknown, known, name)
+            if not decoded and shape is not _STRUCT and shape is not _ANY and name not in plan.empty_stays:
                 continue
             out[name] = decoded
-            continue
-        decoded = _value(raw, child, short, prefix + name, f"{path}.{name}" if path else name, unknown)
-        if not decoded and shape is not Shape.STRUCT and shape is not Shape.ANY and name not in plan.empty_stays:
-            continue
-        out[name] = decoded
+    except _WrongTypeError as error:
+        error.pass_through(plan.short, name)
+        raise
     for name, child in plan.fill:
         if name not in out:
-            out[name] = _struct({}, child, "", "", unknown) if child.shape is Shape.STRUCT else child.default
+            out[name] = _struct({}, child, unknown) if child.shape is _STRUCT else child.default
     for name in plan.nulls:
         out.setdefault(name, None)
     return out
 
 
-def _value(raw: Any, node: TypeNode, owner: str, field: str, path: str, unknown: list[str]) -> Any:
+def _place(unknown: list[str], start: int, prefix: str) -> None:
+    """Say of the fields found since `start` where they stand. Paths are made only for what is unknown."""
+    for position in range(start, len(unknown)):
+        found = unknown[position]
+        unknown[position] = f"{prefix}{found}" if found.startswith("[") else f"{prefix}.{found}"
+
+
+def _value(raw: Any, node: TypeNode, unknown: list[str]) -> Any:
     shape = node.shape
-    if shape is Shape.STRUCT:
+    if shape is _STRUCT:
         if raw is None:
             raw = {}
         if not isinstance(raw, dict):
-            raise _wrong(raw, node.go, f"{owner}.{field}")
-        return raw if node.definition == _SCHEMA_PROPS else _struct(raw, node, field, path, unknown)
-    if shape is Shape.LIST:
-        if not isinstance(raw, list):
-            raise _wrong(raw, node.go, f"{owner}.{field}")
-        element = node.element or types.ANY
-        return [_value(item, element, owner, field, f"{path}[{index}]", unknown) for index, item in enumerate(raw)]
-    if shape is Shape.MAP:
-        if not isinstance(raw, dict):
-            raise _wrong(raw, node.go, f"{owner}.{field}")
-        element = node.element or types.ANY
-        return {key: _value(item, element, owner, field, f"{path}.{key}", unknown) for key, item in raw.items()}
-    if shape is Shape.SCALAR:
-        return _zero(node) if raw is None else _scalar(raw, node, owner, field)
+            raise _wrong(raw, node.go)
+        return raw if node.definition == _SCHEMA_PROPS else _struct(raw, node, unknown)
+    if shape is _LIST:
+        return _list(raw, node, unknown)
+    if shape is _MAP:
+        return _map(raw, node, unknown)
+    if shape is _SCALAR:
+        return _zero(node) if raw is None else _scalar(raw, node)
     return raw
+
+
+def _list(raw: Any, node: TypeNode, unknown: list[str]) -> list[Any]:
+    if not isinstance(raw, list):
+        raise _wrong(raw, node.go)
+    element = node.element or types.ANY
+    out = []
+    for index, item in enumerate(raw):
+        known = len(unknown)
+        out.append(_value(item, element, unknown))
+        if len(unknown) > known:
+            _place(unknown, known, f"[{index}]")
+    return out
+
+
+def _map(raw: Any, node: TypeNode, unknown: list[str]) -> dict[str, Any]:
+    if not isinstance(raw, dict):
+        raise _wrong(raw, node.go)
+    element = node.element or types.ANY
+    out = {}
+    for key, item in raw.items():
+        known = len(unknown)
+        out[key] = _value(item, element, unknown)
+        if len(unknown) > known:
+            _place(unknown, known, key)
+    return out
 
 
 def _zero(node: TypeNode) -> Any:
@@ -279,21 +334,21 @@ def _zero(node: TypeNode) -> Any:
 _RANGES: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
-def _scalar(raw: Any, node: TypeNode, owner: str, field: str) -> Any:
+def _scalar(raw: Any, node: TypeNode) -> Any:
     scalar = node.scalar
     if scalar == "string":
         if isinstance(raw, str):
             return raw
-        raise _wrong(raw, "string", f"{owner}.{field}")
+        raise _wrong(raw, "string")
     if scalar in _RANGES:
         low, high = _RANGES[scalar]
         if isinstance(raw, int) and not isinstance(raw, bool) and low <= raw <= high:
             return raw
-        raise _wrong(raw, scalar, f"{owner}.{field}")
+        raise _wrong(raw, scalar)
     if scalar == "boolean":
         if isinstance(raw, bool):
             return raw
-        raise _wrong(raw, "bool", f"{owner}.{field}")
+        raise _wrong(raw, "bool")
     if scalar == "quantity":
         return quantities.canonical(raw)
     if scalar == "int-or-string":
@@ -301,19 +356,19 @@ def _scalar(raw: Any, node: TypeNode, owner: str, field: str) -> Any:
             return raw
         if isinstance(raw, int) and not isinstance(raw, bool) and -(2**31) <= raw < 2**31:
             return raw
-        raise _wrong(raw, "int32", "")
+        raise _WrongTypeError(f"json: cannot unmarshal {_json_kind(raw)} into Go value of type int32")
     if scalar in ("time", "microtime"):
         return _time(raw, micro=scalar == "microtime")
     if scalar == "byte":
-        return _bytes(raw, f"{owner}.{field}")
+        return _bytes(raw)
     if isinstance(raw, (int, float)) and not isinstance(raw, bool):
         return raw
-    raise _wrong(raw, node.go, f"{owner}.{field}")
+    raise _wrong(raw, node.go)
 
 
-def _bytes(raw: Any, field: str) -> str:
+def _bytes(raw: Any) -> str:
     if not isinstance(raw, str):
-        raise _wrong(raw, "[]uint8", field)
+        raise _wrong(raw, "[]uint8")
     try:
         decoded = base64.b64decode(raw.replace("\n", "").replace("\r", ""), validate=True)
     except (binascii.Error, ValueError):
@@ -352,9 +407,12 @@ def decode_field(
     unknown: list[str] = []
     if value is None:
         return {}, unknown
-    if not isinstance(value, dict):
-        raise DecodeError(kind, version, _wrong(value, node.go, f"{kind}.{field}").cause)
     try:
-        return _struct(value, node, field, field, unknown), unknown
+        if not isinstance(value, dict):
+            raise _wrong(value, node.go)
+        out = _struct(value, node, unknown)
     except _WrongTypeError as error:
+        error.pass_through(kind, field)
         raise DecodeError(kind, version, error.cause, error.converter) from None
+    _place(unknown, 0, field)
+    return out, unknown
