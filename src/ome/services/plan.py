@@ -103,8 +103,9 @@ class Removal:
 class Plan:
     """A pass as data. Order: `pin`, `writes`, `removals`, `status`, `events`.
 
-    `pin` is persisted before anything else. `error` is a failure that the pass knew of while planning; what comes
-    before it is still done. `retry` and `recheck` say when to look again.
+    `pin` is persisted before anything else. `unwritten` is the status when a write fails: access was not reached then,
+    and the generation is not finished. `error` is a failure that the pass knew of while planning; what comes before it
+    is still done. `retry` and `recheck` say when to look again.
     """
 
     status: OwnStatus

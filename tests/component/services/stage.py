@@ -91,7 +91,11 @@ class Stage:
         }
         names = {"kind": resource.kind, "plural": resource.plural}
         spec = {"group": resource.group, "names": names, "scope": "Namespaced", "versions": [version]}
-        await self.create(CRDS, {"metadata": {"name": resource.group_resource}, "spec": spec})
+        metadata = {
+            "name": resource.group_resource,
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"},
+        }
+        await self.create(CRDS, {"metadata": metadata, "spec": spec})
         assert self.restart is not None
         await self.restart()
 
@@ -137,6 +141,11 @@ class Stage:
             return condition is not None and condition["status"] == "True"
 
         await self.eventually(is_ready, 60)
+
+    async def ready_pods(self) -> None:
+        """Make every pod ready that was held."""
+        for pod in (await self.client.list(PODS, "prod")).items:
+            await set_pod(self, pod["metadata"]["name"], ready=True)
 
     async def settle(self, seconds: float = 5.0) -> None:
         """Let everything that is going to happen without a change happen."""
