@@ -21,6 +21,10 @@ _NOTHING: Final[Delta] = (None, None)
 
 def delta(old: Any, new: Any, node: TypeNode) -> Delta:
     """(Fields added or modified, fields removed)."""
+    if old is ABSENT:
+        return whole(new, node), None
+    if new is ABSENT:
+        return None, whole(old, node)
     if old == new:
         return _NOTHING
     shape = node.shape
@@ -39,6 +43,24 @@ def delta(old: Any, new: Any, node: TypeNode) -> Delta:
     before = old if isinstance(old, dict) else {}
     after = new if isinstance(new, dict) else {}
     return _fields(old, new, before, after, node)
+
+
+def whole(value: Any, node: TypeNode) -> FieldSet:
+    """All fields of a value that came or went as a whole, itself among them."""
+    shape = node.shape
+    if shape is Shape.ANY:
+        shape = Shape.MAP if isinstance(value, dict) else Shape.SCALAR
+    if shape is Shape.SCALAR or not value or (shape is Shape.LIST and node.list_type == "atomic") or node.atomic:
+        return {}
+    found: dict[str, Any] = {".": {}}
+    if shape is Shape.LIST:
+        element = node.element or types.ANY
+        for key, item in index(value, node).items():
+            found[key] = {} if isinstance(item, Repeated) else whole(item, element)
+        return found
+    for name, item in value.items():
+        found[f"f:{name}"] = whole(item, node.child(name) or types.ANY)
+    return found
 
 
 def _deduced(old: Any, new: Any) -> Shape:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -18,8 +17,10 @@ def element(item: Any, node: TypeNode) -> str:
     """The path element of an item of a list with identities: `k:{"name":"c"}` or `v:"x"`. Raises NoKeyError."""
     if node.list_type == "set":
         return "v:" + orjson.dumps(item, option=orjson.OPT_SORT_KEYS).decode()
-    if not isinstance(item, Mapping):
+    if not isinstance(item, dict):
         raise NoKeyError("associative list with keys may not have non-map elements")
+    if len(node.keys) == 1 and isinstance(value := item.get(node.keys[0]), str):
+        return f'k:{{"{node.keys[0]}":{orjson.dumps(value).decode()}}}'
     keys: dict[str, Any] = {}
     for name in node.keys:
         value = item.get(name)
