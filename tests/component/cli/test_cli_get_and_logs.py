@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from ome import __version__
 from ome.kube.resources import (
     BASE_MODELS,
     CLUSTER_BASE_MODELS,
+    DEPLOYMENTS,
     INFERENCE_REPLICAS,
     INFERENCE_SERVICES,
     PODS,
@@ -270,8 +272,8 @@ def test_more_log_errors(cluster: StubCluster, tool: Tool) -> None:
     )
     cluster.objects.clear()
     cluster.put(PODS, pod("a", "engine", "one", "two"))
-    assert tool("logs", "chat").err.startswith(
-        "error: pod a has no container ome-container; choose one with --container"
+    assert tool("logs", "chat").err == (
+        "error: streaming logs for pod a: a container name must be specified for pod a, choose one of: [one two]\n"
     )
     cluster.put(PODS, pod("a"))
     log(cluster, "x" * (1 << 20) + "\n")
@@ -293,3 +295,35 @@ def test_escape_sequences_of_a_log_are_shown_on_a_terminal_and_kept_in_a_pipe(cl
     cluster.put(PODS, pod("a"))
     assert tool("logs", "chat").out == "a\tb\x1b[31mred\n"
     assert tool("logs", "chat", stdout=Terminal()).out == "a\tb\\u001b[31mred\n"
+
+
+# -- version -----------------------------------------------------------------------------------------------------------
+
+
+def deployment(*containers: dict[str, str]) -> dict[str, Any]:
+    meta = {"name": "ome-controller-manager", "namespace": "ome"}
+    return {"metadata": meta, "spec": {"template": {"spec": {"containers": list(containers)}}}}
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("registry.example:5000/ome-manager:v1.3.0", "v1.3.0"),
+        ("ome-manager:v1.3.0@sha256:ab", "v1.3.0@sha256:ab"),
+        ("ome-manager@sha256:ab", "sha256:ab"),
+        ("registry.example:5000/ome-manager", "unknown (image has no tag or digest)"),
+    ],
+)
+def test_version_of_the_operator(cluster: StubCluster, tool: Tool, image: str, version: str) -> None:
+    cluster.put(DEPLOYMENTS, deployment({"name": "proxy", "image": "p:1"}, {"name": "manager", "image": image}))
+    assert tool("version").out == f"Client Version: {__version__}\nOperator Version: {version}\n"
+    assert tool("version", stdout=Terminal()).out.splitlines()[0] == "COMPONENT   VERSION"
+
+
+def test_version_without_an_operator_is_no_failure(cluster: StubCluster, tool: Tool) -> None:
+    ran = tool("version")
+    assert ran.code == 0
+    assert "unknown (get deployments.apps ome/ome-controller-manager: NotFound)" in ran.out
+    cluster.put(DEPLOYMENTS, deployment({"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}))
+    assert "unknown (manager container unavailable)" in tool("version").out
+    assert "unknown (resolve kubernetes-client: Unavailable)" in tool("version", "--context=nope").out

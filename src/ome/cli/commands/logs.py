@@ -59,11 +59,14 @@ def _failure(pod: str, error: Exception) -> CliError:
 
 def _print_each(app: App, session: Any, found: Sequence[Any], query_of: Any) -> None:
     """Pods in name order; stops at the first that fails."""
+    from ome.cli.evidence.log_targets import ambiguous
     from ome.kube.errors import KubeError
 
     for target in found:
         if not target.scheduled:
             continue
+        if not target.container:
+            raise ambiguous(target)
         prefix = f"[{target.component}/{target.pod}] " if len(found) > 1 else ""
         try:
             for raw in session.lines(_request(session.namespace, target.pod, query_of(target))):
@@ -74,6 +77,8 @@ def _print_each(app: App, session: Any, found: Sequence[Any], query_of: Any) -> 
 
 def _follow_all(app: App, session: Any, found: Sequence[Any], query_of: Any) -> None:
     """One thread a pod reads, this one writes whole lines; any failure closes all by ending the process's command."""
+    from ome.cli.evidence.log_targets import ambiguous
+
     lines: queue.Queue[tuple[Any, bytes | None, Exception | None]] = queue.Queue(maxsize=1000)
 
     def read(target: Any) -> None:
@@ -86,6 +91,9 @@ def _follow_all(app: App, session: Any, found: Sequence[Any], query_of: Any) -> 
             lines.put((target, None, None))
 
     running = [target for target in found if target.scheduled]
+    for target in running:
+        if not target.container:
+            raise ambiguous(target)
     for target in running:
         threading.Thread(target=read, args=(target,), daemon=True).start()
     open_streams = len(running)

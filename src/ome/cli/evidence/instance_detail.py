@@ -243,7 +243,7 @@ def _pod_lines(pods: Sequence[PodEvents]) -> list[Line]:
             "serving": _bool(pod_condition(pod, SERVING_GATE)),
             "restarts": str(restarts(pod)),
             "node": _or_dash(objects.text(pod, "spec", "nodeName")),
-            "deleting": _bool(objects.is_deleting(pod)),
+            "deleting": str(objects.is_deleting(pod)).lower(),
         }
         runner = objects.label(pod, RUNNER) or "-"
         phase = objects.text(pod, "status", "phase") or "Unknown"

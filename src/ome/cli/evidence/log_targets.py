@@ -25,6 +25,7 @@ class LogTarget(NamedTuple):
     container: str
     component: str
     scheduled: bool
+    containers: tuple[str, ...]
 
 
 def resolve_revision(request: LogRequest) -> LogRequest:
@@ -66,16 +67,26 @@ def selector(request: LogRequest) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
-def _container(pod: Mapping[str, Any], asked: str) -> str:
-    names = [objects.text(entry, "name") for entry in objects.items(pod, "spec", "containers")]
+def _containers(pod: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(objects.text(entry, "name") for entry in objects.items(pod, "spec", "containers"))
+
+
+def _container(names: Sequence[str], asked: str) -> str:
+    """The one asked for, OME's main container, or the only one; `""` when there is no telling."""
     if asked:
         return asked
     if MAIN_CONTAINER in names:
         return MAIN_CONTAINER
-    if len(names) == 1:
-        return names[0]
-    listed = ", ".join(names)
-    raise CliError(f"pod {objects.name(pod)} has no container {MAIN_CONTAINER}; choose one with --container: {listed}")
+    return names[0] if len(names) == 1 else ""
+
+
+def ambiguous(target: LogTarget) -> CliError:
+    """The error of a pod whose container cannot be chosen, in the API server's words."""
+    choices = " ".join(target.containers)
+    return CliError(
+        f"streaming logs for pod {target.pod}: a container name must be specified for pod {target.pod}, choose one of: "
+        f"[{choices}]"
+    )
 
 
 def targets(pods: Sequence[Mapping[str, Any]], container: str) -> list[LogTarget]:
@@ -83,9 +94,10 @@ def targets(pods: Sequence[Mapping[str, Any]], container: str) -> list[LogTarget
     found = [
         LogTarget(
             objects.name(pod),
-            _container(pod, container),
+            _container(_containers(pod), container),
             objects.label(pod, keys.COMPONENT) or "-",
             bool(objects.text(pod, "spec", "nodeName")),
+            _containers(pod),
         )
         for pod in pods
     ]
