@@ -184,7 +184,8 @@ def _apply(
 ) -> tuple[dict[str, Any], Entries]:
     manager = Manager(context.manager, "Apply", context.api_version, context.subresource)
     hidden = _hidden(context)
-    fields = _named(applied, hidden, context.type)
+    whole = typed.field_set(applied, context.type)
+    fields = _named(whole, hidden)
     last = entries.get(manager.identity)
     current = dict(base)
     current["metadata"] = {key: value for key, value in base.get("metadata", {}).items() if key != "managedFields"}
@@ -192,7 +193,7 @@ def _apply(
     after = dict(entries)
     after[manager.identity] = Entry(manager, fields or {}, last.time if last is not None else "")
     if last is not None:
-        kept = typed.field_set(dict(applied), context.type)
+        kept = whole
         for identity, entry in entries.items():
             if identity != manager.identity:
                 kept = union(kept, entry.fields)
@@ -214,12 +215,15 @@ def _apply(
     return merged, after
 
 
-def _named(applied: Object, hidden: tuple[frozenset[str], frozenset[str]], node: TypeNode) -> FieldSet | None:
-    """The fields that a configuration names; its metadata as such belongs to nobody."""
-    fields = typed.field_set(_visible(applied, hidden), node)
-    if fields is None or fields.get("f:metadata", ...) != {}:
-        return fields
-    return {key: below for key, below in fields.items() if key != "f:metadata"} or None
+def _named(fields: FieldSet | None, hidden: tuple[frozenset[str], frozenset[str]]) -> FieldSet | None:
+    """Of the fields that a configuration names those that can be owned; its metadata as such belongs to nobody."""
+    if fields is None:
+        return None
+    kept = {key: below for key, below in fields.items() if key[2:] not in hidden[0]}
+    meta = {key: below for key, below in kept.pop("f:metadata", {}).items() if key[2:] not in hidden[1] and key != "."}
+    if meta:
+        kept["f:metadata"] = meta
+    return kept or None
 
 
 def _before_first_apply(live: Object, context: Context) -> Entries:
@@ -279,7 +283,7 @@ def _allowed_by_last_applied(live: Object, context: Context) -> FieldSet | None:
     hidden = _hidden(context)
     shown = _visible(last, hidden)
     changed, removed = delta(shown, _visible(live, hidden), context.type)
-    return difference(difference(_named(last, hidden, context.type), changed), removed)
+    return difference(difference(_named(typed.field_set(last, context.type), hidden), changed), removed)
 
 
 def _with_last_applied(merged: dict[str, Any], applied: Object) -> dict[str, Any]:

@@ -18,45 +18,49 @@ from ome.local.apiserver.schema.types import Shape, TypeNode
 _NUMERIC = frozenset({"int32", "int64", "integer", "number", "float", "double"})
 
 
-def faults(value: Any, node: TypeNode, path: str = "") -> list[str]:
-    """Why a configuration is no data of that type: undeclared fields, wrong types, repeated elements."""
+def faults(value: Any, node: TypeNode) -> list[str]:
+    """Why a configuration is no data of that type: undeclared fields, wrong types, repeated elements.
+
+    Each text begins with the path below the value; paths are made only where something is wrong.
+    """
     if value is None or node.shape is Shape.ANY:
         return []
     if node.shape is Shape.SCALAR:
-        return _scalar_faults(value, node, path)
+        return _scalar_faults(value, node)
     if node.shape is Shape.LIST:
-        return _list_faults(value, node, path)
+        return _list_faults(value, node)
     if not isinstance(value, dict):
-        return [f"{path}: expected map, got {_go_value(value)}"]
+        return [f": expected map, got {_go_value(value)}"]
     found: list[str] = []
     for name, item in value.items():
         child = node.child(name)
-        place = f"{path}.{name}"
         if child is None:
-            found.append(f"{place}: field not declared in schema")
-        else:
-            found += faults(item, child, place)
+            found.append(f".{name}: field not declared in schema")
+        elif below := faults(item, child):
+            found += [f".{name}{text}" for text in below]
     return found
 
 
-def _list_faults(value: Any, node: TypeNode, path: str) -> list[str]:
+def _list_faults(value: Any, node: TypeNode) -> list[str]:
     if not isinstance(value, list):
-        return [f"{path}: expected list, got {_go_value(value)}"]
+        return [f": expected list, got {_go_value(value)}"]
     found: list[str] = []
     seen: set[str] = set()
+    child = node.element or types.ANY
     for position, item in enumerate(value):
-        place = f"{path}[{position}]"
+        key = ""
         if node.list_type != "atomic":
             try:
                 key = element(item, node)
             except NoKeyError as error:
-                found.append(f"{path}: element {position}: {error}")
+                found.append(f": element {position}: {error}")
                 continue
-            place = path + element_text(key)
             if key in seen:
-                found.append(f"{path}: duplicate entries for key {element_text(key)}")
+                found.append(f": duplicate entries for key {element_text(key)}")
             seen.add(key)
-        found += faults(item, node.element or types.ANY, place)
+        if below := faults(item, child):
+            place = element_text(key) if key else f"[{position}]"
+            found += [place + text for text in below]
     return found
 
 
@@ -80,17 +84,17 @@ def _go_syntax(value: Any) -> str:
 _GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64", dict: "map[string]interface {}"}
 
 
-def _scalar_faults(value: Any, node: TypeNode, path: str) -> list[str]:
+def _scalar_faults(value: Any, node: TypeNode) -> list[str]:
     scalar = node.scalar
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if scalar in _NUMERIC and not is_number:
-        return [f"{path}: expected numeric (int or float), got {_GO_TYPES.get(type(value), '[]interface {}')}"]
+        return [f": expected numeric (int or float), got {_GO_TYPES.get(type(value), '[]interface {}')}"]
     if scalar in ("string", "byte", "time", "microtime") and not isinstance(value, str):
-        return [f"{path}: expected string, got {_go_value(value)}"]
+        return [f": expected string, got {_go_value(value)}"]
     if scalar == "boolean" and not isinstance(value, bool):
-        return [f"{path}: expected boolean, got {_go_value(value)}"]
+        return [f": expected boolean, got {_go_value(value)}"]
     if isinstance(value, (dict, list)):
-        return [f"{path}: expected any scalar, got {_go_value(value)}"]
+        return [f": expected any scalar, got {_go_value(value)}"]
     return []
 
 
@@ -141,6 +145,8 @@ def _item_sets(items: list[Any], node: TypeNode) -> dict[str, Any]:
 
 def merge(live: Any, applied: Any, node: TypeNode) -> Any:
     """The live value with a configuration laid over it. Neither is changed."""
+    if live == applied:
+        return live
     shape = node.shape
     if shape is Shape.ANY:
         shape = Shape.MAP if isinstance(live, dict) and isinstance(applied, dict) else Shape.SCALAR
