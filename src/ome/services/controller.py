@@ -18,7 +18,7 @@ from ome.api.types.inference_service import InferenceService
 from ome.kube.cache import Key
 from ome.kube.controller import After, Controller, Done, Environment, Outcome, Retry
 from ome.kube.errors import Forbidden, Invalid, KubeError, NotFound
-from ome.kube.resources import INFERENCE_SERVICES
+from ome.kube.resources import CLUSTER_SERVING_RUNTIMES, INFERENCE_SERVICES, SERVING_RUNTIMES
 from ome.rendering.model import Rendering
 from ome.rendering.modes import is_virtual
 from ome.rendering.render import render
@@ -135,10 +135,10 @@ class InferenceServiceController:
             return plan_referenced(snapshot, gateway=self._world.served.gateway)
         models = self._resolver.models(snapshot)
         if isinstance(models, Blocked):
-            return self._blocked(key, snapshot, memory, models)
+            return await self._blocked(key, snapshot, memory, models)
         resolution = await self._resolver.resolve(snapshot, models)
         if isinstance(resolution, Blocked):
-            return self._blocked(key, snapshot, memory, resolution)
+            return await self._blocked(key, snapshot, memory, resolution)
         self._waiting.over(key)
         memory.cause = ""
         if isinstance(resolution, Frozen):
@@ -147,8 +147,11 @@ class InferenceServiceController:
         plan = plan_rendered(snapshot, resolution, models, built, gateway=self._world.served.gateway)
         return self._with_advisory(snapshot, memory, resolution, plan)
 
-    def _blocked(self, key: Key, snapshot: Snapshot, memory: _Memory, blocked: Blocked) -> Plan:
-        """A cause is told when a second look finds it still: the first may only be a cache that lags behind another."""
+    async def _blocked(self, key: Key, snapshot: Snapshot, memory: _Memory, blocked: Blocked) -> Plan:
+        """A cause is told when a second look finds it still: the first may only be a cache that lags behind another.
+
+        That a named runtime is missing is told only when the API server itself says so.
+        """
         self._waiting.over(key)
         if blocked.waits_for_model:
             self._waiting.for_model(key, blocked.waits_for_model)
@@ -160,9 +163,9 @@ class InferenceServiceController:
         if memory.cause != identity:
             memory.cause, memory.told = identity, _stored(snapshot.service, blocked)
             if not memory.told:
-                recheck = None if blocked.retry else _SECOND_LOOK_SECONDS
-                blocked = replace(blocked, runtime_ready=None, recheck=recheck)
-            return plan_blocked(snapshot, blocked, self._overlays(snapshot), announce=False)
+                return self._second_look(snapshot, blocked)
+        elif not memory.told and blocked.runtime_ready is not None and await self._runtime_is_there(snapshot):
+            return self._second_look(snapshot, blocked)
         # A failure that is retried is repeated in its one Event; one that waits for a change is told once.
         announce = blocked.retry or not memory.told
         if not memory.told:
@@ -170,6 +173,23 @@ class InferenceServiceController:
             log.warning(cause.log or cause.message, extra=extra)
         memory.told = True
         return plan_blocked(snapshot, blocked, self._overlays(snapshot), announce=announce)
+
+    def _second_look(self, snapshot: Snapshot, blocked: Blocked) -> Plan:
+        """Say nothing yet, and look again soon."""
+        recheck = None if blocked.retry else _SECOND_LOOK_SECONDS
+        quiet = replace(blocked, runtime_ready=None, recheck=recheck)
+        return plan_blocked(snapshot, quiet, self._overlays(snapshot), announce=False)
+
+    async def _runtime_is_there(self, snapshot: Snapshot) -> bool:
+        """Whether the runtime that the service names exists, though the caches do not show it."""
+        reference, namespace = snapshot.service.spec.runtime, snapshot.service.metadata.namespace
+        if reference is None or not reference.name:
+            return False
+        own: dict[str, Any] | None = await self._client.find(SERVING_RUNTIMES, reference.name, namespace)
+        if own is not None or reference.kind == SERVING_RUNTIMES.kind:
+            return own is not None
+        shared: dict[str, Any] | None = await self._client.find(CLUSTER_SERVING_RUNTIMES, reference.name)
+        return shared is not None
 
     def _overlays(self, snapshot: Snapshot) -> Overlays:
         models = self._resolver.models(snapshot)
