@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ from ome.kube.requests import PatchType, Request
 from ome.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, SECRETS
 from ome.local.cluster import NodeStandIn
 from ome.local.inprocess import InProcessTransport
+from ome.local.node.runtime import SimulatedRuntime
+from ome.local.objects import Object
 from tests.support.world import ADMIN, World, in_world
 
 NAMESPACE = "pods"
@@ -200,6 +204,68 @@ async def test_a_node_that_a_user_makes_is_played_too(world: World) -> None:
     assert found["metadata"]["labels"]["kubernetes.io/hostname"] == "mine"
     lease = await world.get(LEASES, "mine", "kube-node-lease")
     assert lease["spec"]["holderIdentity"] == "mine"
+
+
+@in_world(nodes=1, installed=False)
+async def test_a_status_written_by_hand_stands_until_there_is_news(world: World) -> None:
+    await world.make_namespace(NAMESPACE)
+    await world.create(pod())
+    await is_ready(world)
+    unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    await world.client.patch(PODS, "p", NAMESPACE, unready, type=PatchType.STRATEGIC, subresource="status")
+    await world.sleep(3)
+    status = (await world.get(PODS, "p", NAMESPACE))["status"]
+    assert of(status, "Ready")["status"] == "False"
+    change = [{"op": "replace", "path": "/spec/containers/0/image", "value": "web:2"}]
+    await world.client.patch(PODS, "p", NAMESPACE, change, type=PatchType.JSON)
+    await is_ready(world)
+
+
+class Refusing(SimulatedRuntime):
+    """A runtime that cannot make containers of one image until it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuses = True
+
+    def handles(self, image: str) -> bool:
+        return image.startswith("local/")
+
+    async def start(self, pod: Object, container: Mapping[str, Any], attempt: int, now: datetime) -> None:
+        if self.refuses:
+            raise OSError("mount path /data is not allowed here")
+        await super().start(pod, container, attempt, now)
+
+
+@in_world(nodes=0, installed=False)
+async def test_a_container_that_cannot_be_made_is_tried_again(world: World) -> None:
+    await world.make_namespace(NAMESPACE)
+    runtime = Refusing()
+    world.start(NodeStandIn(world.client, world.clock, nodes=1, runtimes=[runtime]).run())
+    await world.create(pod(image="local/engine"), pod("other"))
+    found = await waits_with(world, "CreateContainerError")
+    waiting = found["status"]["containerStatuses"][0]["state"]["waiting"]
+    assert waiting["message"] == "mount path /data is not allowed here"
+    assert found["status"]["containerStatuses"][0]["restartCount"] == 0
+    await is_ready(world, "other")
+    runtime.refuses = False
+    found = await is_ready(world)
+    assert found["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+@in_world(nodes=2, installed=False)
+async def test_a_stand_in_that_is_killed_is_taken_over_without_a_restart(world: World) -> None:
+    """Every pod keeps its address, its start time and its restart count."""
+    await world.make_namespace(NAMESPACE)
+    await world.create(pod("a", nodeSelector={"mine": "yes"}), pod("b", nodeSelector={"mine": "yes"}))
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "mine", "labels": {"mine": "yes"}}}
+    await world.create(node)
+    before = [(await is_ready(world, name))["status"] for name in ("a", "b")]
+    second = NodeStandIn(world.client, world.clock, nodes=0)
+    world.start(second.run())
+    await world.sleep(15)
+    after = [(await world.get(PODS, name, NAMESPACE))["status"] for name in ("a", "b")]
+    assert after == before
 
 
 @pytest.mark.embedded_only("counts requests of the stand-in alone")

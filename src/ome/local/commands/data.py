@@ -65,6 +65,11 @@ class DataDir:
         return self.root / "pods"
 
     @property
+    def stand_in(self) -> Path:
+        """The files of a node stand-in that plays nodes of another cluster."""
+        return self.root / "stand-in"
+
+    @property
     def urls(self) -> Path:
         """The loopback ports of Services whose pods are processes."""
         return self.root / "urls.json"

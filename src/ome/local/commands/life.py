@@ -274,7 +274,7 @@ def _ours(data: DataDir) -> list[Path]:
     """What a cluster makes in its data directory; anything else there is not ours to delete."""
     folders = (data.certificates, data.log.parent, data.volumes, data.pods, data.manager)
     # What the process pods leave: sockets, and the ports of `ome local url`.
-    processes = [data.root / "run", data.root / "nodes", data.urls]
+    processes = [data.root / "run", data.root / "nodes", data.stand_in, data.urls]
     database = [data.database.with_name(data.database.name + suffix) for suffix in ("", "-wal", "-shm")]
     return [*folders, *processes, *database, data.kubeconfig, data.state, data.lock]
 

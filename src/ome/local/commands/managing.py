@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ome.kube import requests
+from ome.kube.clock import SystemClock
 from ome.kube.resources import SERVICE_ACCOUNTS
 from ome.kube.sync import SyncClient
 from ome.local.commands.data import DataDir, is_locked, read_json, take_lock, write_private
@@ -31,6 +32,7 @@ from ome.local.commands.refusals import Refusal
 ACCOUNT: Final = "ome-controller-manager"
 TOKEN_SECONDS: Final = 3600
 RENEW_AFTER: Final = 1800.0
+LOOK_EVERY: Final = 30.0
 READY_WITHIN: Final = 30.0
 STOP_WITHIN: Final = 20.0
 
@@ -97,6 +99,15 @@ def request_token(client: SyncClient) -> str:
 def renew_token(data: DataDir, client: SyncClient) -> None:
     """Write a fresh token where the manager reads it."""
     write_private(files_of(data).token, request_token(client))
+
+
+def token_is_old(data: DataDir) -> bool:
+    """Whether the manager's token has lived half of its life."""
+    try:
+        written = files_of(data).token.stat().st_mtime
+    except OSError:
+        return True
+    return SystemClock().now().timestamp() - written > RENEW_AFTER
 
 
 def write_kubeconfig(data: DataDir, server: str, bundle: str) -> None:

@@ -108,28 +108,34 @@ def remove(data: DataDir, kubeconfig: str | None, name: str) -> None:
 
 
 @click.command()
+@data_option
 @click.option("--kubeconfig", type=click.Path(dir_okay=False), required=True, help="The cluster to play nodes for.")
 @click.option("--nodes", "count", type=click.IntRange(0, 1000), default=1, show_default=True, help="Nodes to make.")
 @click.option("--gpus-per-node", "gpus", type=click.IntRange(0, 1024), default=8, show_default=True)
 @click.option("--workloads", is_flag=True, help="Run the workload controllers and the scheduler too.")
-def nodes(kubeconfig: str, count: int, gpus: int, workloads: bool) -> None:
+def nodes(data: DataDir, kubeconfig: str, count: int, gpus: int, workloads: bool) -> None:
     """Play the nodes of any Kubernetes control plane, in the foreground until Ctrl-C.
 
-    Every Node object of the cluster is played, unless it is annotated local.ome.io/managed: "false".
+    Every Node object of the cluster is played, unless it is annotated local.ome.io/managed: "false". Images that start
+    with local/ run as processes, with their files below the data directory.
     """
     import logging
     import sys
 
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    asyncio.run(_play(kubeconfig, count, gpus, workloads))
+    data.prepare()
+    data.stand_in.mkdir(exist_ok=True)
+    asyncio.run(_play(data, kubeconfig, count, gpus, workloads))
 
 
-async def _play(kubeconfig: str, count: int, gpus: int, workloads: bool) -> None:
+async def _play(data: DataDir, kubeconfig: str, count: int, gpus: int, workloads: bool) -> None:
     from ome.kube.aiohttp_transport import AiohttpTransport
+    from ome.kube.cache import Caches
     from ome.kube.client import Client
     from ome.kube.clock import SystemClock
     from ome.kube.config import ClusterConfig
     from ome.local.cluster import LocalWorkloads, NodeStandIn
+    from ome.local.node.process.assembly import process_pods, report_to
 
     clock = SystemClock()
     running = asyncio.current_task()
@@ -139,9 +145,17 @@ async def _play(kubeconfig: str, count: int, gpus: int, workloads: bool) -> None
             loop.add_signal_handler(number, running.cancel)
     async with AiohttpTransport(ClusterConfig.load(kubeconfig), user_agent="ome-nodes") as transport:
         client = Client(transport, field_manager="kubelet")
+        caches = Caches(client, clock)
+        pods = process_pods(
+            client, caches, data.stand_in, address_of=lambda uid: stand_in.kubelet.address_of(uid), api_server=None
+        )
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(NodeStandIn(client, clock, nodes=count, gpus=gpus).run())
+            async with pods as plugged, asyncio.TaskGroup() as group:
+                stand_in = NodeStandIn(client, clock, nodes=count, gpus=gpus, caches=caches, runtimes=[plugged.runtime])
+                report_to(stand_in.kubelet, plugged)
+                group.create_task(caches.run())
+                group.create_task(stand_in.run())
+                group.create_task(plugged.forwarder.run())
                 if workloads:
                     control = Client(transport, field_manager="kube-controller-manager")
                     group.create_task(LocalWorkloads(control, clock).run())

@@ -93,8 +93,18 @@ async def _run(wanted: Wanted, ready: Callable[[dict[str, Any]], None]) -> None:
         write_private(wanted.data.state, json.dumps(facts, indent=2))
         log.info("serving %s", facts["server"])
         ready(facts)
-        await stop.wait()
+        await _first(stop.wait(), cluster.broken.wait())
         log.info("stopping")
+    if cluster.broken.is_set():
+        raise Refusal("a part of the cluster ended unexpectedly; the lines above say which and why")
+
+
+async def _first(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Wait for the first of several events."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
 
 
 class _Cluster:
@@ -105,6 +115,7 @@ class _Cluster:
         self.serving = serving
         self.bundle = bundle
         self.streams = streams
+        self.broken = asyncio.Event()
         self.started_at = SystemClock().now()
 
     @classmethod
@@ -190,33 +201,50 @@ class _Cluster:
             "forwarder": pods.forwarder.run(),
         }
         for name, work in parts.items():
-            stack.push_async_callback(_cancel, _spawn(name, work))
+            stack.push_async_callback(_cancel, self._spawn(name, work))
         await _install(client("ome-install"))
+        await asyncio.to_thread(managing.stop, self.wanted.data)  # left behind by a cluster process that was killed
+        stack.push_async_callback(asyncio.to_thread, managing.stop, self.wanted.data)
         if self.wanted.manager:
             await asyncio.to_thread(self._start_manager)
-        stack.push_async_callback(asyncio.to_thread, managing.stop, self.wanted.data)
-        stack.push_async_callback(_cancel, _spawn("manager token", self._keep_token()))
+        stack.push_async_callback(_cancel, self._spawn("manager token", self._keep_token()))
+
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A part that must live as long as the cluster: its death ends the process."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        task.add_done_callback(self._died)
+        return task
+
+    def _died(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        log.critical("%s ended: %r", task.get_name(), task.exception(), exc_info=task.exception())
+        self.broken.set()
 
     def _client(self) -> SyncClient:
         return SyncClient(ClusterConfig.load(str(self.wanted.data.kubeconfig)), user_agent="ome-local")
 
     def _start_manager(self) -> None:
-        if managing.is_running(self.wanted.data):
-            managing.stop(self.wanted.data)  # left behind by a cluster process that was killed
         with self._client() as client:
             managing.start(self.wanted.data, client, self.address, self.bundle, self.wanted.manager_arguments)
 
     async def _keep_token(self) -> None:
-        """Renew the manager's token long before it runs out, whoever started the manager."""
+        """Renew the manager's token long before it runs out, whoever started the manager.
+
+        By the wall clock: while a laptop sleeps, its timers stand still and tokens run out all the same.
+        """
         while True:
-            await asyncio.sleep(managing.RENEW_AFTER)
-            if not managing.is_running(self.wanted.data):
+            await asyncio.sleep(managing.LOOK_EVERY)
+            if not managing.is_running(self.wanted.data) or not managing.token_is_old(self.wanted.data):
                 continue
             try:
-                with self._client() as client:
-                    await asyncio.to_thread(managing.renew_token, self.wanted.data, client)
+                await asyncio.to_thread(self._renew_token)
             except (KubeError, OSError) as error:
                 log.warning("the manager's token was not renewed: %s", error)
+
+    def _renew_token(self) -> None:
+        with self._client() as client:
+            managing.renew_token(self.wanted.data, client)
 
 
 async def _install(client: Client) -> None:
@@ -262,20 +290,6 @@ async def _listen(server: ApiServer, port: int, files: certificates.Certificates
         if error.errno == errno.EADDRINUSE:
             raise Refusal(f"port {port} is taken by another program; choose another one with --port") from error
         raise Refusal(f"cannot listen on {HOST}:{port}: {error.strerror or error}") from error
-
-
-def _spawn(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """A part that must live as long as the cluster: its death ends the process."""
-    task = asyncio.get_running_loop().create_task(work, name=name)
-    task.add_done_callback(_died)
-    return task
-
-
-def _died(task: asyncio.Task[None]) -> None:
-    if task.cancelled():
-        return
-    log.critical("%s ended: %r", task.get_name(), task.exception(), exc_info=task.exception())
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

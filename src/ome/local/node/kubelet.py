@@ -29,7 +29,7 @@ from ome.local.node.runtime import ContainerRuntime, Observation
 from ome.local.objects import ConfigObject, Json, Key, Object, reference_to
 
 BY_NODE: Final = "node"
-FIRST_POD_ADDRESS: Final = IPv4Address("198.18.1.0")
+FIRST_POD_ADDRESS: Final = IPv4Address("198.18.1.1")
 LAST_POD_ADDRESS: Final = IPv4Address("198.19.255.253")
 _ROUNDS: Final = 64  # of deciding within one pass; a pod needs a few
 
