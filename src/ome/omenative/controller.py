@@ -82,7 +82,8 @@ class Engine:
         self._replicas: Cache[InferenceReplica] = caches.of(
             INFERENCE_REPLICAS, InferenceReplica, indexes={"headless": _headless_key}
         )
-        self._pods: Cache[Pod] = caches.of(PODS, Pod, label_selector=_OWNED, indexes={"owner": _owner_uid})
+        # All pods of services, as the InferenceService controller watches them: one stream and one copy for both.
+        self._pods: Cache[Pod] = caches.of(PODS, Pod, label_selector=names.LABEL_SERVICE, indexes={"owner": _owner_uid})
         self._revisions: Cache[ControllerRevision] = caches.of(
             CONTROLLER_REVISIONS, ControllerRevision, label_selector=_OWNED, indexes={"component": _component_key}
         )
