@@ -10,10 +10,12 @@ import pytest
 import yaml
 
 from ome.api.crds import KINDS
+from ome.api.types import InferenceReplicaStatus, InstanceStatus
 from ome.kube import resources
 from ome.kube.errors import BadRequest, Invalid
 from ome.kube.requests import Request
 from ome.kube.resources import Resource
+from ome.omenative.encoding import dense, wire
 from tests.support.world import World, in_world, resource_of
 
 BY_KIND = {kind.kind: kind for kind in KINDS}
@@ -210,6 +212,27 @@ async def test_a_services_status_keeps_unknown_fields(world: World) -> None:
     assert stored["status"] == body["status"]
 
 
+@pytest.mark.spec("AP-7")
+@in_world(workloads=False)
+async def test_both_spellings_of_rows_read_back_as_the_same_rows(world: World) -> None:
+    await world.make_namespace("prod")
+    await world.client.create(resources.INFERENCE_REPLICAS, obj("InferenceReplica", {"component": "engine"}))
+    rows = tuple(
+        InstanceStatus(index=index, phase="Ready", running_revision="chat-engine-7f9c4d2b", pod_count=1)
+        for index in (41, *range(40))
+    )
+    status = InferenceReplicaStatus(instance_statuses=rows)
+    read = []
+    for columnar in (True, False):
+        body = {"instanceStatuses": None, "instanceStatusEncoding": None, "instanceStatusColumns": None}
+        body |= wire(status, columnar=columnar, limit=100)
+        stored = await world.merge(resources.INFERENCE_REPLICAS, "x", "prod", {"status": body}, "status")
+        assert ("instanceStatusColumns" in stored["status"]) is columnar
+        read.append(dense(msgspec.convert(stored["status"], InferenceReplicaStatus), 100).instance_statuses)
+    assert read == [rows, rows]
+
+
+@pytest.mark.spec("AP-7")
 @in_world(workloads=False)
 async def test_a_mixed_spelling_of_rows_is_refused(world: World) -> None:
     await world.make_namespace("prod")

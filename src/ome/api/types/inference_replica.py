@@ -1,7 +1,7 @@
 """InferenceReplica as the caches hold it: one OMENative component, its Instances as rows of its status.
 
 `spec/api-types.md` section 4, `spec/omenative.md` section 2. The status is typed completely: the engine computes it.
-Rows are dense here; the columnar spelling on the wire is `ome.omenative.encoding`'s business.
+Rows are dense here; the columnar spelling on the wire is `ome.api.columnar`'s business.
 """
 
 # ruff: noqa: RUF012 -- msgspec gives every Struct its own copy of an empty default
