@@ -154,6 +154,14 @@ def test_the_fields_of_a_pod() -> None:
     }
 
 
+def test_repeated_elements_are_owned_as_one() -> None:
+    stored = Stored("", "Pod")
+    stored.put(pod(containers=[{"name": "c", "image": "i"}, {"name": "c", "image": "j"}]))
+    assert stored.fields("user")["f:spec"]["f:containers"] == {'k:{"name":"c"}': {}}
+    stored.change("other", metadata={"name": "p", "labels": {"a": "b"}})
+    assert stored.fields("user")["f:spec"]["f:containers"] == {'k:{"name":"c"}': {}}
+
+
 def test_who_changes_a_field_takes_it(stored: Stored) -> None:
     stored.put(config_map(k="v", x="y"))
     stored.change("other", data={"k": "w", "x": "y"})

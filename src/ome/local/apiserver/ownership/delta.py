@@ -50,13 +50,15 @@ def whole(value: Any, node: TypeNode) -> FieldSet:
     shape = node.shape
     if shape is Shape.ANY:
         shape = Shape.MAP if isinstance(value, dict) else Shape.SCALAR
-    if shape is Shape.SCALAR or not value or (shape is Shape.LIST and node.list_type == "atomic") or node.atomic:
+    if isinstance(value, Repeated) or shape is Shape.SCALAR or not value:
+        return {}
+    if node.atomic or (shape is Shape.LIST and node.list_type == "atomic"):
         return {}
     found: dict[str, Any] = {".": {}}
     if shape is Shape.LIST:
         element = node.element or types.ANY
         for key, item in index(value, node).items():
-            found[key] = {} if isinstance(item, Repeated) else whole(item, element)
+            found[key] = whole(item, element)
         return found
     for name, item in value.items():
         found[f"f:{name}"] = whole(item, node.child(name) or types.ANY)
