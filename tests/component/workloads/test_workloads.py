@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from ome.kube.client import Client
+from ome.kube.requests import Request
 from ome.kube.resources import (
     CRON_JOBS,
     DAEMON_SETS,
     DEPLOYMENTS,
     ENDPOINT_SLICES,
+    ENDPOINTS,
     HPAS,
     JOBS,
     NODES,
@@ -21,7 +24,9 @@ from ome.kube.resources import (
     SERVICES,
     STATEFUL_SETS,
 )
-from tests.support.world import World, in_world
+from ome.local.cluster import LocalWorkloads
+from ome.local.inprocess import InProcessTransport
+from tests.support.world import ADMIN, World, in_world
 
 NAMESPACE = "work"
 
@@ -180,6 +185,7 @@ async def test_a_service_finds_its_ready_pods(world: World) -> None:
 
     async def no_slices() -> None:
         assert await world.list(ENDPOINT_SLICES, NAMESPACE) == []
+        assert await world.list(ENDPOINTS, NAMESPACE) == []
 
     await world.eventually(no_slices)
 
@@ -333,3 +339,51 @@ async def test_a_dead_node_loses_its_pods_and_comes_back(world: World) -> None:
     assert of(node["status"], "Ready")["status"] == "True"
     assert not node["spec"].get("taints")
     assert len(await world.list(PODS, NAMESPACE)) == 2
+
+
+@pytest.mark.embedded_only("counts requests of the controllers alone")
+@in_world(nodes=2, installed=False, workloads=False)
+async def test_settled_workloads_cost_no_write(world: World) -> None:
+    sent: list[Request] = []
+    assert world.server is not None
+    client = Client(InProcessTransport(world.server, ADMIN), on_request=sent.append)
+    world.start(LocalWorkloads(client, world.clock).run())
+    await world.make_namespace(NAMESPACE)
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    metadata = {"name": "web", "namespace": NAMESPACE}
+    job = workload("Job", "j", "batch/v1")
+    job["spec"]["template"] = template(restartPolicy="Never")
+    await world.create(
+        workload("Deployment", replicas=3),
+        workload("StatefulSet", "db", replicas=2, serviceName="db"),
+        workload("DaemonSet", "agent"),
+        job,
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata,
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+        },
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": metadata,
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+        },
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": metadata,
+            "spec": {"minReplicas": 1, "maxReplicas": 4, "scaleTargetRef": reference},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": metadata,
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        },
+    )
+    await world.sleep(30)
+    sent.clear()
+    await world.sleep(600)
+    assert [(request.method, request.path) for request in sent if request.is_write] == []

@@ -18,6 +18,8 @@ SERVICE_NAME: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 MANAGER: Final = "endpointslice-controller.k8s.io"
 HEADLESS: Final = "service.kubernetes.io/headless"
+OLD_MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
+OLD_MANAGER: Final = "endpoint-controller"
 MAX_ENDPOINTS: Final = 100
 _ZONE: Final = "topology.kubernetes.io/zone"
 
@@ -50,6 +52,14 @@ def decide(snapshot: Snapshot) -> Plan:
     if snapshot.write_endpoints:
         actions.extend(_endpoints_object(snapshot))
     return Plan(actions)
+
+
+def forget(endpoints: SliceObject) -> Plan:
+    """The Service is gone: its Endpoints object goes too, unless somebody made it by hand."""
+    meta = endpoints.metadata
+    if meta.labels.get(OLD_MANAGED_BY) != OLD_MANAGER:
+        return Plan()
+    return Plan((Delete(ENDPOINTS, meta.namespace, meta.name, meta.uid),))
 
 
 def _take(free: list[SliceObject], ports: list[Json]) -> SliceObject | None:
@@ -189,7 +199,7 @@ def _endpoints_object(snapshot: Snapshot) -> list[Action]:
     service = snapshot.service
     subsets = [built for built in (_subset(ports, members) for ports, members in _groups(snapshot)) if built]
     labels = dict(service.metadata.labels)
-    labels["endpoints.kubernetes.io/managed-by"] = "endpoint-controller"
+    labels[OLD_MANAGED_BY] = OLD_MANAGER
     if service.spec.get("clusterIP") == "None":
         labels[HEADLESS] = ""
     current = snapshot.endpoints

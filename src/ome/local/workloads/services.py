@@ -80,6 +80,9 @@ def _endpoints(shop: Workshop) -> Controller:
 
     async def reconcile(key: Key) -> Outcome:
         service = services.get(*key)
+        old = old_endpoints.get(*key)
+        if service is None and old is not None:
+            await actor.act(endpoint_slices.forget(old))
         if service is None or not service.spec.get("selector") or service.spec.get("type") == "ExternalName":
             return Done()
         snapshot = endpoint_slices.Snapshot(
@@ -87,7 +90,7 @@ def _endpoints(shop: Workshop) -> Controller:
             shop.pods_with(service.namespace, service.spec["selector"]),
             {node.name: node for node in shop.nodes.list()},
             slices.by_index(BY_SERVICE, "/".join(key)),
-            old_endpoints.get(*key),
+            old,
         )
         try:
             await actor.act(endpoint_slices.decide(snapshot))
@@ -123,6 +126,7 @@ def _endpoints(shop: Workshop) -> Controller:
         Watch(services, self_key),
         Watch(shop.pods, pod_keys),
         Watch(slices, slice_keys),
+        Watch(old_endpoints, self_key),
         Watch(shop.nodes, node_keys),
     ]
     return Controller("endpointslice", reconcile, watches, clock=shop.clock, workers=4)
