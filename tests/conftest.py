@@ -1,8 +1,19 @@
-"""Settings of every tier."""
+"""Settings of every tier, and the real control plane of `--cluster kube`."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
 import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+CONTROL_PLANE = ROOT / "hack" / "kubernetes" / "control_plane.py"
+KUBECONFIG_VARIABLE = "OME_TEST_KUBECONFIG"
+_RUN_FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -13,6 +24,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where component and scenario tests run: the embedded cluster or the real control plane",
     )
     parser.addoption("--slow", action="store_true", help="run also what needs minutes of real time")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the control plane that component tests share; each scenario module has one of its own."""
+    worker = hasattr(config, "workerinput")
+    if config.getoption("--cluster") != "kube" or os.environ.get(KUBECONFIG_VARIABLE) or worker:
+        return
+    folder = tempfile.TemporaryDirectory(prefix="ome-kube-")
+    command = [sys.executable, str(CONTROL_PLANE), "up", "--nodes", "none"]
+    environment = {**os.environ, "OME_KUBE_RUN_DIR": f"{folder.name}/run"}
+    started = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if started.returncode != 0:
+        folder.cleanup()
+        raise pytest.UsageError(f"the real control plane did not start: {started.stderr.strip()}")
+    config.stash[_RUN_FOLDER] = folder
+    os.environ[KUBECONFIG_VARIABLE] = started.stdout.strip()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    folder = config.stash.get(_RUN_FOLDER, None)
+    if folder is None:
+        return
+    environment = {**os.environ, "OME_KUBE_RUN_DIR": f"{folder.name}/run"}
+    subprocess.run([sys.executable, str(CONTROL_PLANE), "down"], env=environment, capture_output=True, check=False)
+    os.environ.pop(KUBECONFIG_VARIABLE, None)
+    folder.cleanup()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
