@@ -14,7 +14,7 @@ JOBS ?= 2
 .PHONY: help setup run test test-kube test-slow sim twin kube-binaries kube-up kube-down bench lint format docs install locks clean
 
 help: ## say what the targets do
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / && !seen[$$1]++ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.base: locks/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "OME needs Python 3.11 or newer; set PYTHON=" >&2; exit 1; }
