@@ -513,6 +513,17 @@ def test_a_custom_object_is_owned_by_its_schema() -> None:
     }
 
 
+@pytest.mark.parametrize("spec", ["text", [1], 5, {"list": {"a": 1}, "set": "b"}, {"set": [["x"], {"y": 1}]}])
+def test_ownership_of_what_will_be_refused_is_recorded_all_the_same(spec: Any) -> None:
+    body = {"metadata": {"name": "f"}, "spec": spec}
+    assert ownership.record_update(None, body, custom("m"))[0]["manager"] == "m"
+    old = {
+        "metadata": {"name": "f", "managedFields": ownership.record_update(None, body, custom("m"))},
+        "spec": {"a": "x"},
+    }
+    assert ownership.record_update(old, body, custom("n"))
+
+
 def test_an_unknown_field_of_a_custom_object_is_refused() -> None:
     body = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "c"}, "spec": {"odd": 100}}
     with pytest.raises(Problem) as caught:

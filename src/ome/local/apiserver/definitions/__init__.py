@@ -26,7 +26,7 @@ def default(obj: dict[str, Any]) -> None:
     spec = obj["spec"]
     given = spec.setdefault("names", {})
     kind = given.get("kind", "")
-    if not given.get("singular"):
+    if not given.get("singular") and kind:
         given["singular"] = kind.lower()
     if not given.get("listKind") and kind:
         given["listKind"] = f"{kind}List"

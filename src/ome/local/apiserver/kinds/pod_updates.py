@@ -40,7 +40,7 @@ def update(obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
     for field in ("activeDeadlineSeconds", "schedulingGates"):
         _take(expected, after, field)
     for field in ("containers", "initContainers"):
-        if field in before:
+        if before.get(field):
             pairs = zip(before[field], after[field], strict=True)
             expected[field] = [{**was, "image": now.get("image", "")} for was, now in pairs]
     if before.get("terminationGracePeriodSeconds", 0) < 0 and after.get("terminationGracePeriodSeconds") == 1:

@@ -52,6 +52,8 @@ def whole(value: Any, node: TypeNode) -> FieldSet:
         shape = Shape.MAP if isinstance(value, dict) else Shape.SCALAR
     if isinstance(value, Repeated) or shape is Shape.SCALAR or not value:
         return {}
+    if not isinstance(value, list if shape is Shape.LIST else dict):
+        return {}
     if node.atomic or (shape is Shape.LIST and node.list_type == "atomic"):
         return {}
     found: dict[str, Any] = {".": {}}
