@@ -359,3 +359,33 @@ def test_a_pod_is_refused_for_more(sentence: str) -> None:
 def test_a_sidecar_may_be_probed() -> None:
     sidecar = container(name="i", restartPolicy="Always", livenessProbe={"exec": {"command": ["x"]}})
     assert new(initContainers=[sidecar])[1] == []
+
+
+def through(subresource: str, old: dict[str, Any], **spec: Any) -> tuple[dict[str, Any], list[str]]:
+    obj, errors = changed(old, subresource, **spec)
+    return obj["spec"], errors
+
+
+def test_a_pod_is_resized_through_its_own_door() -> None:
+    old, _ = new(containers=[container(resources={"requests": {"cpu": "1"}})])
+    wanted = [container(command=["x"], resources={"requests": {"cpu": "2"}})]
+    spec, errors = through("resize", old, containers=wanted, nodeName="x")
+    assert errors == []
+    assert spec["containers"][0]["resources"] == {"requests": {"cpu": "2"}}
+    assert ("command" in spec["containers"][0], "nodeName" in spec) == (False, False)
+
+
+def test_a_pod_is_resized_within_its_quality_of_service() -> None:
+    old, _ = new(containers=[container(resources={"requests": {"cpu": "1"}})])
+    _, errors = through("resize", old, containers=[container(resources={})])
+    assert errors == ['spec: Invalid value: "BestEffort": Pod QOS Class may not change as a result of resizing']
+
+
+def test_ephemeral_containers_come_and_stay() -> None:
+    old, _ = new()
+    debug = {"name": "debug", "image": "busybox:1"}
+    spec, errors = through("ephemeralcontainers", old, ephemeralContainers=[debug], nodeName="x")
+    assert errors == []
+    assert ([item["name"] for item in spec["ephemeralContainers"]], "nodeName" in spec) == (["debug"], False)
+    _, errors = through("ephemeralcontainers", {**old, "spec": spec}, ephemeralContainers=[])
+    assert errors == ['spec.ephemeralContainers: Forbidden: existing ephemeral containers "debug" may not be removed\n']

@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from ome.local.apiserver.errors import (
     FieldError,
+    duplicate,
     forbidden_field,
     invalid_value,
     required,
 )
+from ome.local.apiserver.kinds import names
 from ome.local.apiserver.schema import values
 
 _UPDATE_TEXT: Final = (
@@ -54,6 +56,32 @@ def update(obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
         _take(expected, after, "affinity")
     if not values.equal(expected, dict(after)):
         errors.append(forbidden_field("spec", _UPDATE_TEXT))
+    return errors
+
+
+def ephemeral(after: Mapping[str, Any], before: Mapping[str, Any]) -> list[FieldError]:
+    """Faults of changed ephemeral containers: they may come, but neither change nor go."""
+    path = "spec.ephemeralContainers"
+    wanted = {item.get("name"): item for item in after.get("ephemeralContainers") or ()}
+    errors: list[FieldError] = []
+    for item in before.get("ephemeralContainers") or ():
+        name = item.get("name")
+        if name not in wanted:
+            errors.append(forbidden_field(path, f'existing ephemeral containers "{name}" may not be removed\n'))
+        elif not values.equal(wanted[name], item):
+            errors.append(forbidden_field(path, f'existing ephemeral containers "{name}" may not be changed\n'))
+    taken = {item.get("name") for field in ("containers", "initContainers") for item in after.get(field) or ()}
+    for index, item in enumerate(after.get("ephemeralContainers") or ()):
+        name = item.get("name", "")
+        if not name:
+            errors.append(required(f"{path}[{index}].name"))
+        else:
+            errors += [invalid_value(f"{path}[{index}].name", name, text) for text in names.label(name)]
+        if name in taken:
+            errors.append(duplicate(f"{path}[{index}].name", name))
+        taken.add(name)
+        if not item.get("image"):
+            errors.append(required(f"{path}[{index}].image"))
     return errors
 
 

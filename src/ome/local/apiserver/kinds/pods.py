@@ -8,6 +8,7 @@ from typing import Any
 from ome.local.apiserver.errors import FieldError, invalid_value
 from ome.local.apiserver.kinds import metadata, pod_defaults, pod_updates, pod_validation, quantities
 from ome.local.apiserver.kinds.strategy import Strategy
+from ome.local.apiserver.schema import values
 
 _COMPUTE = ("cpu", "memory")
 
@@ -32,8 +33,39 @@ class Pod(Strategy):
                 }
             ]
 
+    def on_update(self, obj: dict[str, Any], old: Mapping[str, Any], subresource: str) -> None:
+        """The doors `ephemeralcontainers` and `resize` change one thing each; the rest is put back."""
+        if subresource == "ephemeralcontainers":
+            wanted = obj["spec"].get("ephemeralContainers")
+            obj["spec"] = values.copy(old["spec"])
+            obj["spec"].pop("ephemeralContainers", None)
+            if wanted:
+                obj["spec"]["ephemeralContainers"] = wanted
+        elif subresource == "resize":
+            sized = {container.get("name"): container for container in obj["spec"].get("containers") or ()}
+            obj["spec"] = values.copy(old["spec"])
+            for container in obj["spec"].get("containers") or ():
+                if container.get("name") in sized:
+                    container["resources"] = sized[container["name"]].get("resources", {})
+
     def errors(self, obj: Mapping[str, Any]) -> list[FieldError]:
         return pod_validation.pod(obj)
+
+    def validate_update(
+        self, obj: Mapping[str, Any], old: Mapping[str, Any], subresource: str = ""
+    ) -> list[FieldError]:
+        if subresource not in ("ephemeralcontainers", "resize"):
+            return super().validate_update(obj, old, subresource)
+        errors = metadata.validate_update(obj["metadata"], old["metadata"], builtin=True)
+        if subresource == "resize":
+            return errors + pod_validation.pod(obj) + self._quality_errors(obj["spec"], old["spec"])
+        return errors + pod_updates.ephemeral(obj["spec"], old["spec"])
+
+    @staticmethod
+    def _quality_errors(after: Mapping[str, Any], before: Mapping[str, Any]) -> list[FieldError]:
+        if qos_class(after) == qos_class(before):
+            return []
+        return [invalid_value("spec", qos_class(after), "Pod QOS Class may not change as a result of resizing")]
 
     def update_errors(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
         return pod_updates.update(obj, old)
