@@ -134,19 +134,18 @@ def manager_access(namespace: str, *, lease_namespace: str = "", own_certificate
 
 
 def metadata_access(namespace: str) -> list[Manifest]:
-    """The ServiceAccount of the Jobs that read the metadata of models on persistent volumes."""
+    """The ServiceAccount of the Jobs that read the metadata of models on persistent volumes.
+
+    They leave what they read in ConfigMaps of OME's namespace; the manager binds the Role to their like elsewhere.
+    """
     models = ["basemodels", "clusterbasemodels"]
+    results = _rule("", ["configmaps"], ("get", "create", "update", "patch"))
     return [
         service_account(METADATA_JOB, namespace),
-        _object(
-            "ClusterRole",
-            METADATA_JOB,
-            rules=[
-                _rule("ome.io", models, ("get", "update")),
-                _rule("", ["configmaps"], ("get", "create", "update", "patch")),
-            ],
-        ),
+        _object("ClusterRole", METADATA_JOB, rules=[_rule("ome.io", models, ("get", "update"))]),
         _binding("ClusterRoleBinding", METADATA_JOB, "ClusterRole", METADATA_JOB, namespace),
+        _object("Role", METADATA_JOB, namespace, rules=[results]),
+        _binding("RoleBinding", METADATA_JOB, "Role", METADATA_JOB, namespace, namespace),
     ]
 
 
