@@ -35,6 +35,7 @@ class Invariants:
         self.faulty = False  # answers were lost or managers died: an event may be missing, none may be doubled
         self.two_managers = False
         self.largest = 0
+        self.per_instance = 1
         self.surge_limit = 0
         self.unavailable_limit = 0
         self.held = 0
@@ -48,6 +49,7 @@ class Invariants:
         size = max(1, spec.get("replicas") or 0)
         rolling = ((spec.get("lifecycle") or {}).get("updateStrategy") or {}).get("rollingUpdate") or {}
         self.largest = max(self.largest, size)
+        self.per_instance = max(self.per_instance, sum(runner["size"] for runner in spec["runners"]))
         for name, attribute in (("maxSurge", "surge_limit"), ("maxUnavailable", "unavailable_limit")):
             value = rolling.get(name)
             limit = size if value is None else scaled(value, size)
@@ -102,7 +104,7 @@ class Invariants:
             )
         ]
         live = [other for other in counted if not other["metadata"].get("deletionTimestamp")]
-        ceiling = self.largest + self.surge_limit
+        ceiling = (self.largest + self.surge_limit) * self.per_instance
         require(len(live) <= ceiling, f"{len(live)} pods with {name}, allowed {ceiling}")
         operation = (pod["metadata"].get("annotations") or {}).get("internal.ome.io/operation", "")
         if operation and not self.two_managers:
@@ -127,13 +129,19 @@ class Invariants:
         allowed = ("SurgeDrain", "Drain", "InPlace")
         require(step in allowed, f"{name} {how} with operation {operation.get('type')}/{step}, phase {row['phase']}")
         if step == "SurgeDrain":
-            other = self._other_slot(pod)
-            seen = other is not None and self._was_ready(other)
+            successors = self._successors(pod, operation)
+            seen = bool(successors) and all(self._was_ready(other) for other in successors)
             require(seen, f"{name} {how} although its successor was never seen ready")
 
-    def _other_slot(self, pod: Json) -> Json | None:
+    def _successors(self, pod: Json, operation: Json) -> list[Json]:
+        """The pods that take over: the other slot of a single pod, or the whole replacement of a gang."""
+        index = operation.get("surgeIndex")
+        if index is not None:
+            label = "ome.io/instance-index"
+            return [other for other in self.world.pods() if other["metadata"]["labels"][label] == str(index)]
         stem, _, ordinal = pod["metadata"]["name"].rpartition("-")
-        return self.world.server.get("pods", "prod", f"{stem}-{1 - int(ordinal)}")
+        other = self.world.server.get("pods", "prod", f"{stem}-{1 - int(ordinal)}")
+        return [] if other is None else [other]
 
     def _was_ready(self, pod: Json) -> bool:
         at = self.ready_at.get(pod["metadata"]["uid"])

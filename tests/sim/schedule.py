@@ -14,7 +14,7 @@ from tests.support.virtual_time import run_virtual
 
 from .invariants import Broken, Invariants
 from .server import Json, Refuse, clone
-from .world import Manager, World, summary
+from .world import Manager, World, gang, summary
 
 FAST: Json = {
     "instanceReadyTimeout": "60s",
@@ -67,7 +67,7 @@ async def _play(seed: int, told: list[str]) -> None:
         del lifecycle["updateRetry"]
     if dice.random() < 0.15:
         del lifecycle["stuckPodGracePeriod"]
-    world = World(lifecycle=lifecycle, capacity=dice.choice((3, 4, 8)), columnar=dice.random() < 0.3)
+    world = World(lifecycle=lifecycle, capacity=dice.choice((3, 4, 8, 14)), columnar=dice.random() < 0.3)
     schedule = Schedule(seed, world, dice, Invariants(world, FOREIGN), told)
     world.server.fault = lambda request: _fault(schedule, request)
     world.server.admit = lambda collection, obj: _admit(schedule, collection)
@@ -76,7 +76,10 @@ async def _play(seed: int, told: list[str]) -> None:
     try:
         with _WorldActs(schedule):
             _foreign_pod(world)
-            world.apply(image=_image(schedule), replicas=dice.randint(1, 4), **_shape(schedule))
+            shape = _shape(schedule)
+            if dice.random() < 0.35:
+                shape["runners"] = gang(_image(schedule), workers=dice.randint(1, 2))
+            world.apply(image=_image(schedule), replicas=dice.randint(1, 4), **shape)
         schedule.invariants.note_spec()
         for _ in range(dice.randint(10, 40)):
             await _step(schedule)
@@ -410,7 +413,7 @@ def _converged(world: World) -> bool:
     digest = world.status().get("updateRevision", "").rpartition("-")[2]
     return (
         world.settled()
-        and len(pods) == size
+        and len(pods) == size * sum(runner["size"] for runner in world.replica()["spec"]["runners"])
         and all(pod["metadata"]["labels"]["ome.io/revision-hash"] == digest for pod in pods)
         and not world.blocks()
         and "rolloutHold" not in world.status()

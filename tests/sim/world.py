@@ -145,7 +145,8 @@ class World:
 
     def image(self, image: str, name: str = "chat") -> None:
         runners = clone(self.replica(name)["spec"]["runners"])
-        runners[0]["template"]["spec"]["containers"][0]["image"] = image
+        for runner in runners:
+            runner["template"]["spec"]["containers"][0]["image"] = image
         self.change(name, runners=runners)
 
     def annotate(self, key: str, value: str | None, name: str = "chat") -> None:
@@ -240,6 +241,19 @@ def projected(name: str, *, image: str, replicas: int, **spec: Any) -> Json:
             **spec,
         },
     }
+
+
+def gang(image: str = "sglang:v1", workers: int = 2) -> list[Json]:
+    """Runners of an Instance of one leader and some workers."""
+
+    def template(command: str) -> Json:
+        container = {"name": "ome-container", "image": image, "command": [command]}
+        return {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [container]}}
+
+    return [
+        {"name": "leader", "size": 1, "template": template("lead")},
+        {"name": "worker", "size": workers, "template": template("work")},
+    ]
 
 
 def summary(world: World) -> str:

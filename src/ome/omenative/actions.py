@@ -23,6 +23,7 @@ class CreatePod:
     incarnation: int
     revision: str
     operation: str
+    runner: str = "default"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ SOURCE_UNROUTED: str = "SourceUnrouted"
 _RUNNING_CLOCK = frozenset({"", SOURCE_UNROUTED})
 
 
-def serve(work: Work, members: Sequence[Member], expected: int = 1) -> bool:
+def serve(work: Work, members: Sequence[Member]) -> bool:
     """Open the gates once all pods' containers are ready; True when all have been Ready for minReadySeconds."""
-    if len(members) < expected or not all(member.containers_ready for member in members):
+    if len(members) < work.per_instance or not all(member.containers_ready for member in members):
         return False
     for member in members:
         work.open_gate(member)
@@ -96,6 +96,11 @@ def may_start(work: Work, row: InstanceStatus) -> bool:
     if again > work.now:
         work.wake(again)
     return again <= work.now
+
+
+def any_refused(work: Work, row: InstanceStatus) -> bool:
+    """Whether the API server just refused a pod in the Instance's slots."""
+    return any(refused(work, row, work.pod_name(row.index, ordinal, runner)) for runner, ordinal in work.slots(row))
 
 
 def refused(work: Work, row: InstanceStatus, pod: str) -> bool:

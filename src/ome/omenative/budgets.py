@@ -89,6 +89,38 @@ def surge(
     return Denial(reason)
 
 
+def gang_surge(
+    budget: int | None,
+    per_instance: int,
+    rows: Mapping[int, InstanceStatus],
+    members: Mapping[int, Sequence[Member]],
+    now: datetime,
+) -> Denial | None:
+    """May one more gang surge start?
+
+    Slots: the surges in flight, or all extra pods in units of one Instance, whichever is more.
+    """
+    if budget is None:
+        return None
+    building = {row.operation.surge_index for row in rows.values() if row.operation is not None}
+    extra: list[Member] = []
+    for index, found in sorted(members.items()):
+        counted = sorted((member for member in found if member.counted(now)), key=lambda member: not member.live)
+        own = per_instance if index in rows and index not in building else 0
+        extra += counted[own:]
+    in_flight = sum(1 for row in rows.values() if row.operation is not None and row.operation.surge_index is not None)
+    would = max(in_flight, -(-len(extra) // per_instance)) + 1
+    if would <= budget:
+        return None
+    reason = f"per-Component surge budget {budget} exhausted (would become {would})"
+    terminating = [member for member in extra if not member.live]
+    if in_flight or not terminating:
+        return Denial(reason)
+    first = min(terminating, key=_gone_at)
+    reason += f"; Terminating pod {first.name} still counts against the surge budget until its deletion grace elapses"
+    return Denial(reason, _gone_at(first))
+
+
 def _surplus(row: InstanceStatus | None, members: Sequence[Member], now: datetime) -> list[Member]:
     """Extra pods that no operation in flight accounts for."""
     surplus = extras(members, now)

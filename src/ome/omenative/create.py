@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ome.api.types.inference_replica import InstanceStatus
 
 from . import names, retry
-from .bringup import may_create, may_start, recycle, refused, run_clock, serve, watch_for_failure
+from .bringup import any_refused, may_create, may_start, recycle, run_clock, serve, watch_for_failure
 from .observe import Member
 from .strategy import SURGE
 from .work import Work
@@ -64,16 +64,15 @@ def advance(work: Work, row: InstanceStatus) -> None:
         work.delete(member)
     if recycle(work, row, attempt):
         return
-    name = work.pod_name(row.index, row.active_ordinal)
-    if refused(work, row, name):
+    if any_refused(work, row):
         return
     if serve(work, attempt):
         target = operation.target_revision
         row = work.ready(row, target)
         work.normal(row, "InstanceReady", f"ready at revision {target}")
         return
-    if not attempt and may_create(work, row):
-        work.create(row, row.active_ordinal, operation.target_revision)
+    if len(attempt) < work.per_instance and may_create(work, row):
+        work.create_missing(row, operation.target_revision)
     watch_for_failure(work, work.rows[row.index], attempt)
 
 
@@ -90,7 +89,7 @@ def _split(work: Work, row: InstanceStatus) -> tuple[Sequence[Member], Sequence[
     for member in work.pods(row.index):
         if not member.live:
             continue
-        slot = member.digest == digest and member.ordinal == row.active_ordinal
+        slot = member.digest == digest and (member.runner, member.ordinal) in work.slots(row)
         own = member.operation == operation.id or member.serving
         (attempt if slot and own else leftovers).append(member)
     return attempt, leftovers
@@ -120,7 +119,8 @@ def settle_failed(work: Work) -> None:
     again.
     """
     for row in work.ordered():
-        if row.phase != "Failed" or (row.operation is not None and row.operation.type != "Restart"):
+        kept = row.operation is not None and row.operation.type in ("Restart", "Update")
+        if row.phase != "Failed" or not (row.operation is None or kept):
             continue
         aim = _recovered(work, row)
         if aim:
@@ -140,11 +140,7 @@ def _recovered(work: Work, row: InstanceStatus) -> str:
     if row.running_revision == work.target:
         aims.append(row.running_revision)
     for aim in aims:
-        own = [
-            member
-            for member in work.pods(row.index)
-            if member.live and member.ordinal == row.active_ordinal and member.digest == names.digest_of(aim)
-        ]
+        own = [member for member in work.canonical(row) if member.digest == names.digest_of(aim)]
         if aim and serve(work, own):
             return aim
     return ""
@@ -153,12 +149,12 @@ def _recovered(work: Work, row: InstanceStatus) -> str:
 def _revive(work: Work, row: InstanceStatus) -> None:
     """Replace the lost pod of an Instance that ran its target, or that kept its old pod through a failed surge."""
     running = row.running_revision
-    if work.paused or not running or not work.recorded(running):
+    if work.paused or not running or not work.recorded(running) or work.reshaped(row):
         return
     if running != work.target and work.strategy.type != SURGE and row.operation is None:
         return
-    if not any(member.live and member.ordinal == row.active_ordinal for member in work.pods(row.index)):
-        work.create(row, row.active_ordinal, running)
+    if len(work.canonical(row)) < work.per_instance:
+        work.create_missing(row, running)
 
 
 def demote_lost(work: Work) -> None:
@@ -168,9 +164,11 @@ def demote_lost(work: Work) -> None:
     for row in work.ordered():
         if row.phase != "Ready" or row.operation is not None:
             continue
-        if recycle(work, row, work.pods(row.index)):
+        if work.reshaped(row) or recycle(work, row, work.pods(row.index)):
             continue
         if any(member.live for member in work.pods(row.index)):
+            if work.gang and not work.paused and work.recorded(row.running_revision):
+                work.create_missing(row, row.running_revision)
             continue
         row = work.put(replace(work.rows[row.index], phase="Pending", ready_since=None))
         work.warning(row, "InstanceDemoted", "demoted: all pods are lost; the Instance is created again")
@@ -187,7 +185,7 @@ def keep_serving(work: Work) -> None:
         for member in work.pods(row.index):
             if not member.live:
                 continue
-            if member.ordinal == row.active_ordinal:
+            if (member.runner, member.ordinal) in work.slots(row) or work.reshaped(row):
                 if member.containers_ready and member.digest == running:
                     work.open_gate(member)
             elif row.phase == "Ready" and row.running_revision == work.target:

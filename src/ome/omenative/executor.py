@@ -190,8 +190,8 @@ class Executor:
     async def _create_pod(self, snapshot: Snapshot, action: CreatePod, done: Done) -> None:
         replica = snapshot.replica
         payload = revisions.payload_of(snapshot.revisions, action.revision)
-        if payload is None:
-            log.warning("revision %s is gone, pod %s not created", action.revision, action.name)
+        if payload is None or (action.runner == names.WORKER and "workerPodSpec" not in payload):
+            log.warning("revision %s has no template for pod %s", action.revision, action.name)
             return
         body = pods.render(replica, snapshot.runners, payload, action)
         try:

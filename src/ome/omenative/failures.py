@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ome.api.types.inference_replica import InstanceStatus, RetryBlock
+from ome.api.types.inference_replica import InstanceStatus, InstanceTermination, RetryBlock
 
 from . import evidence as ev
-from . import names, retry
+from . import gangsurge, names, retry
 from .actions import WARNING, Notice
 from .work import Failing, Work
 
@@ -31,6 +31,9 @@ def dispose(work: Work) -> None:
         if row is not None and row.operation is not None and not _serves(work, row):
             _dispose(work, row, failing)
     work.failing.clear()
+    for revision, failure in work.abandonments:
+        _charge_gang(work, revision, failure)
+    work.abandonments.clear()
 
 
 def _serves(work: Work, row: InstanceStatus) -> bool:
@@ -38,14 +41,18 @@ def _serves(work: Work, row: InstanceStatus) -> bool:
     operation = row.operation
     assert operation is not None
     digest = names.digest_of(operation.target_revision)
-    made = [member for member in work.pods(row.index) if member.live and member.digest == digest]
-    return bool(made) and all(member.serving for member in made)
+    index = row.index if operation.surge_index is None else operation.surge_index
+    made = [member for member in work.pods(index) if member.live and member.digest == digest]
+    return len(made) >= work.per_instance and all(member.serving for member in made)
 
 
 def _dispose(work: Work, row: InstanceStatus, failing: Failing) -> None:
     operation = row.operation
     assert operation is not None
     proof = failing.evidence
+    if operation.surge_index is not None:
+        gangsurge.failure(work, row, proof)
+        return
     detail = f"{proof.reason}: {_TERMINAL}"
     if operation.type in ("Create", "Update"):
         blamed = operation.target_revision or work.update_revision
@@ -59,7 +66,7 @@ def _dispose(work: Work, row: InstanceStatus, failing: Failing) -> None:
     marker = f"InstanceFailed@{proof.reason}/{operation.target_revision}"
     told = marker in row.announced
     row = work.record_failure(row, proof)
-    kept = operation if operation.type == "Restart" else None
+    kept = operation if operation.type == "Restart" or (operation.type == "Update" and work.gang) else None
     work.failed.add(row.index)
     announced = row.announced if told else (*row.announced, marker)
     row = work.put(replace(row, phase="Failed", operation=kept, announced=announced))
@@ -68,7 +75,7 @@ def _dispose(work: Work, row: InstanceStatus, failing: Failing) -> None:
         work.warning(row, "InstanceFailed", f"failed: {pod}{detail}")
 
 
-def _charge(work: Work, revision: str, reason: str, guilt: ev.Blame) -> None:
+def _charge(work: Work, revision: str, reason: str, guilt: ev.Blame, *, paces: bool = False) -> None:
     result = retry.charge(
         work.blocks,
         revision,
@@ -77,12 +84,22 @@ def _charge(work: Work, revision: str, reason: str, guilt: ev.Blame) -> None:
         policy=work.settings.retry,
         now=work.stamp,
         update_revision=work.update_revision,
+        paces=paces,
     )
     if result.blocks == work.blocks:
         return
     work.blocks = work.charged = result.blocks
     if result.held is not None:
         work.block_notices.append(_held(work, result.held))
+
+
+def _charge_gang(work: Work, revision: str, failure: InstanceTermination) -> None:
+    """A gang surge that was taken back always paces its revision; only a counting reason charges it (row C2)."""
+    guilt = ev.blame(failure.reason)
+    reason = failure.reason
+    if guilt is not ev.Blame.REVISION:
+        reason = failure.message or failure.reason or "gang surge abandoned before the target became Ready"
+    _charge(work, revision, reason, guilt, paces=True)
 
 
 def _held(work: Work, block: RetryBlock) -> Notice:

@@ -33,6 +33,8 @@ ANNOTATION_OPERATION: Final = "internal.ome.io/operation"
 ANNOTATION_IMAGES: Final = "internal.ome.io/in-place-image-transition"
 
 DEFAULT_RUNNER: Final = "default"
+LEADER: Final = "leader"
+WORKER: Final = "worker"
 
 
 def service_of(replica: InferenceReplica) -> str:

@@ -76,6 +76,7 @@ class Member:
         self.uid = pod.metadata.uid
         self.index = _number(labels.get(names.LABEL_INDEX))
         self.ordinal = _number(labels.get(names.LABEL_ORDINAL))
+        self.runner = labels.get(names.LABEL_RUNNER, names.DEFAULT_RUNNER)
         self.incarnation = _number(labels.get(names.LABEL_INCARNATION))
         self.digest = labels.get(names.LABEL_HASH, "")
         self.operation = pod.metadata.annotations.get(names.ANNOTATION_OPERATION, "")

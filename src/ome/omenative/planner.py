@@ -65,7 +65,7 @@ _PASSES: tuple[Callable[[Work], None], ...] = (
 
 def _advance_creates(work: Work) -> None:
     for row in work.ordered():
-        if row.phase == "Creating" and row.operation is not None:
+        if row.phase == "Creating" and row.operation is not None and row.operation.type == "Create":
             create.advance(work, row)
 
 

@@ -16,7 +16,7 @@ from ome.api.types.inference_replica import InferenceReplica, Runner
 from . import names
 from .actions import CreatePod
 from .revisions import excluded_keys
-from .strategy import desired
+from .strategy import desired, gang_of
 
 _HOSTNAME = "kubernetes.io/hostname"
 
@@ -26,14 +26,18 @@ def render(
 ) -> dict[str, Any]:
     """The pod that `action` asks for, from the recorded `payload` of its revision."""
     base = names.base_of(replica)
-    spec = copy.deepcopy(dict(payload["podSpec"]))
+    worker = action.runner == names.WORKER
+    spec = copy.deepcopy(dict(payload["workerPodSpec" if worker else "podSpec"]))
     spec["hostname"] = action.name
     spec["subdomain"] = headless_service(names.service_of(replica), replica.spec.component)
     spec["readinessGates"] = _with_gate(spec.get("readinessGates") or [])
-    environment = _environment(replica, base, action)
+    environment = _environment(replica, runners, base, action)
     for container in spec.get("containers") or []:
         container["env"] = _overlaid(container.get("env") or [], environment)
-    _spread(replica, spec)
+    if worker:
+        _near_leader(replica, spec, action)
+    else:
+        _spread(replica, spec)
     recorded = payload.get("podMeta") or {}
     labels = {**(recorded.get("labels") or {}), **_queue_labels(runners), **_labels(replica, action)}
     annotations = {
@@ -70,7 +74,7 @@ def _labels(replica: InferenceReplica, action: CreatePod) -> dict[str, str]:
         **names.selector(replica),
         names.LABEL_INDEX: str(action.index),
         names.LABEL_INCARNATION: str(action.incarnation),
-        names.LABEL_RUNNER: names.DEFAULT_RUNNER,
+        names.LABEL_RUNNER: action.runner,
         names.LABEL_ORDINAL: str(action.ordinal),
         names.LABEL_HASH: names.digest_of(action.revision),
     }
@@ -93,21 +97,32 @@ def _inherited(replica: InferenceReplica, runners: tuple[Runner, ...]) -> dict[s
 
 
 def _live_metadata(runners: tuple[Runner, ...]) -> Mapping[str, Any]:
-    first = next((runner for runner in runners if runner.name == names.DEFAULT_RUNNER), None)
+    first = next((runner for runner in runners if runner.name in (names.DEFAULT_RUNNER, names.LEADER)), None)
     return (first.template.get("metadata") or {}) if first is not None else {}
 
 
-def _environment(replica: InferenceReplica, base: str, action: CreatePod) -> list[dict[str, str]]:
+def _environment(
+    replica: InferenceReplica, runners: tuple[Runner, ...], base: str, action: CreatePod
+) -> list[dict[str, str]]:
+    gang = gang_of(runners)
+    workers = len(gang) - 1
+    worker = action.runner == names.WORKER
     values = {
         "OME_INFERENCESERVICE_NAME": names.service_of(replica),
         "OME_COMPONENT": replica.spec.component,
         "OME_COMPONENT_REPLICAS": str(desired(replica)),
         "OME_INSTANCE_INDEX": str(action.index),
-        "OME_RUNNER": names.DEFAULT_RUNNER,
-        "OME_RUNNER_SIZE": "1",
-        "OME_RUNNER_INDEX": "0",
+        "OME_RUNNER": action.runner,
+        "OME_RUNNER_SIZE": str(workers) if worker else "1",
+        "OME_RUNNER_INDEX": str(action.ordinal) if worker else "0",
         "OME_INSTANCE_SUBDOMAIN": f"{base}-{action.index}",
     }
+    if gang:
+        leader = names.pod_name(base, action.index, names.LEADER, 0)
+        subdomain = headless_service(names.service_of(replica), replica.spec.component)
+        values["OME_LEADER_ADDRESS"] = f"{leader}.{subdomain}"
+        values["OME_INSTANCE_POD_RANK"] = str(action.ordinal + 1) if worker else "0"
+        values["OME_INSTANCE_POD_COUNT"] = str(len(gang))
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
@@ -121,6 +136,21 @@ def _with_gate(gates: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if any(gate.get("conditionType") == names.GATE for gate in gates):
         return gates
     return [*gates, {"conditionType": names.GATE}]
+
+
+def _near_leader(replica: InferenceReplica, spec: dict[str, Any], action: CreatePod) -> None:
+    """A worker goes where its leader is, by the component's topology key; without one, anywhere."""
+    key = replica.spec.topology_key
+    if not key:
+        return
+    labels = {
+        **names.selector(replica),
+        names.LABEL_INDEX: str(action.index),
+        names.LABEL_RUNNER: names.LEADER,
+    }
+    affinity = spec.setdefault("affinity", {}).setdefault("podAffinity", {})
+    terms = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", [])
+    terms.append({"labelSelector": {"matchLabels": labels}, "topologyKey": key})
 
 
 def _spread(replica: InferenceReplica, spec: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ome.api.types.inference_replica import InstanceStatus
 
-from .bringup import may_create, recycle, refused, run_clock, serve, watch_for_failure
+from .bringup import any_refused, may_create, recycle, run_clock, serve, watch_for_failure
 from .work import Work
 
 
@@ -55,14 +55,13 @@ def advance(work: Work, row: InstanceStatus) -> None:
         return
     if recycle(work, row, new):
         return
-    name = work.pod_name(row.index, row.active_ordinal)
-    if refused(work, row, name):
+    if any_refused(work, row):
         return
     if serve(work, new):
         _complete(work, row)
         return
-    if not new and may_create(work, row):
-        work.create(row, row.active_ordinal, operation.target_revision)
+    if len(new) < work.per_instance and may_create(work, row):
+        work.create_missing(row, operation.target_revision)
     watch_for_failure(work, row, new)
 
 

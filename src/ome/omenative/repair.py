@@ -24,6 +24,8 @@ def start_all(work: Work) -> None:
     for row in work.ordered():
         if row.phase != "Ready" or row.operation is not None or not work.recorded(row.running_revision):
             continue
+        if work.reshaped(row):  # from one pod to several or back: only an update can say what it consists of
+            continue
         trigger = _policy_trigger(work, row) if work.strategy.restart_on_pod_restart else ""
         if trigger:
             rebuild.start_restart(work, row, trigger)
@@ -32,7 +34,7 @@ def start_all(work: Work) -> None:
 
 
 def _policy_trigger(work: Work, row: InstanceStatus) -> str:
-    own = [m for m in work.pods(row.index) if m.live and m.ordinal == row.active_ordinal]
+    own = work.canonical(row)
     for member in own:
         if member.terminal:
             proof = ev.terminated(member)
@@ -43,11 +45,13 @@ def _policy_trigger(work: Work, row: InstanceStatus) -> str:
                 f"pod {ended.pod} container {ended.container} restarted after Ready: {ended.reason} "
                 f"(exit {ended.exit_code})"
             )
-    return "" if own else f"pod {work.pod_name(row.index, row.active_ordinal)} missing"
+    there = {(member.runner, member.ordinal) for member in own}
+    missing = [work.pod_name(row.index, slot[1], slot[0]) for slot in work.slots(row) if slot not in there]
+    return f"pod {missing[0]} missing" if missing else ""
 
 
 def _repair(work: Work, row: InstanceStatus) -> None:
-    own = [m for m in work.pods(row.index) if m.live and m.ordinal == row.active_ordinal]
+    own = work.canonical(row)
     proof = ev.stuck(own, work.settings.stuck_grace, work.now)
     if proof is None:
         work.wake(ev.stuck_at(own, work.settings.stuck_grace))

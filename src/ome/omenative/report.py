@@ -23,7 +23,8 @@ from .work import Work
 def report(work: Work) -> InferenceReplicaStatus:
     """The whole new status."""
     rows = tuple(_counted(work, row) for row in work.ordered())
-    ready = [row for row in rows if any(member.containers_ready for member in work.pods(row.index))]
+    needed = {row.index: work.needed(row) for row in rows}
+    ready = [r for r in rows if sum(member.containers_ready for member in work.pods(r.index)) >= needed[r.index]]
     updated = [row for row in rows if row.running_revision == work.update_revision and work.update_revision]
     ready_indices = {row.index for row in ready}
     status = replace(
@@ -31,8 +32,8 @@ def report(work: Work) -> InferenceReplicaStatus:
         observed_generation=work.replica.metadata.generation,
         replicas=len(rows),
         ready_replicas=len(ready),
-        serving_replicas=sum(1 for row in rows if row.serving_pod_count >= 1),
-        available_replicas=sum(1 for row in rows if row.available_pod_count >= 1),
+        serving_replicas=sum(1 for row in rows if row.serving_pod_count >= needed[row.index]),
+        available_replicas=sum(1 for row in rows if row.available_pod_count >= needed[row.index]),
         updated_replicas=len(updated),
         updated_ready_replicas=sum(1 for row in updated if row.index in ready_indices),
         current_revision=_current(work, rows),
@@ -111,6 +112,8 @@ def _hold_now(work: Work, status: InferenceReplicaStatus) -> RolloutHold | None:
 
 def _conditions(work: Work, status: InferenceReplicaStatus) -> tuple[Condition, ...]:
     fresh = [_ready(work, status), _stalled(work, status), _drain_overdue(work, status), _timeout(work)]
+    if work.gang:
+        fresh.append(_gang_scheduling())
     return merge(status.conditions, fresh, work.stamp)
 
 
@@ -210,6 +213,12 @@ def _drain_overdue(work: Work, status: InferenceReplicaStatus) -> Condition:
     return Condition(
         type="DrainOverdue", status="False", reason="DrainsWithinDeadline", message="no drain is past its deadline"
     )
+
+
+def _gang_scheduling() -> Condition:
+    text = "no PodGroup is created for Instances of several pods: the scheduler places their pods one by one"
+    kind = "GangSchedulingUnavailable"
+    return Condition(type=kind, status="True", reason="PodGroupCRDNotInstalled", message=text)
 
 
 def _timeout(work: Work) -> Condition:

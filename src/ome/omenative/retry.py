@@ -84,11 +84,25 @@ def charge(
     policy: RetryPolicy | None,
     now: datetime,
     update_revision: str,
+    paces: bool = False,
 ) -> Charge:
-    """C: an attempt of a single-pod Instance at `revision` failed at `now` (a whole second)."""
+    """C: an attempt at `revision` failed at `now` (a whole second).
+
+    `paces`: it was a gang surge, which makes a block also where none is, without a charge (C2).
+    """
     before = find(blocks, revision)
     if blame is Blame.REVISION:
         return _counting(blocks, before, revision, reason, policy, now, update_revision)
+    if paces and blame is Blame.NOBODY and policy is not None and before is None:
+        fresh = RetryBlock(
+            target_revision=revision,
+            state=BACKOFF,
+            next_retry_at=now + policy.delay(1),
+            first_failure_at=now,
+            last_failure_at=now,
+            reason=reason,
+        )
+        return Charge(put(blocks, fresh, update_revision))
     if blame is Blame.NOBODY and policy is not None and before is not None:
         return Charge(_unattributed(blocks, before, reason, policy, now, update_revision))
     return Charge(blocks)

@@ -43,9 +43,9 @@ def adopt(work: Work) -> None:
 
 def plan_indices(work: Work) -> None:
     """Open new rows at the lowest free indices, or start deleting the rows that are too many."""
-    kept = [row for row in work.ordered() if row.phase != "Deleting"]
+    kept = [r for r in work.ordered() if r.phase != "Deleting" and work.replacement_of(r.index) is None]
     if len(kept) > work.size:
-        order = sorted(kept, key=lambda row: (row.phase != "Ready", row.index))
+        order = sorted(kept, key=lambda row: (not _surging(row), row.phase != "Ready", row.index))
         for row in order[work.size :]:
             delete(work, row)
         return
@@ -56,8 +56,16 @@ def plan_indices(work: Work) -> None:
         work.put(InstanceStatus(index=next(free), incarnation=1, phase="Creating", target_revision=work.target))
 
 
+def _surging(row: InstanceStatus) -> bool:
+    """The source of a gang surge: it and its replacement are kept first."""
+    return row.operation is not None and row.operation.surge_index is not None
+
+
 def delete(work: Work, row: InstanceStatus) -> None:
-    """Open the row's `Delete` operation."""
+    """Open the row's `Delete` operation; the replacement of a gang surge goes with its source."""
+    surge_index = row.operation.surge_index if row.operation is not None else None
+    if surge_index is not None and surge_index in work.rows:
+        work.open(work.rows[surge_index], "Delete", "Drain", "", phase="Deleting")
     work.open(row, "Delete", "Drain", "", phase="Deleting")
 
 

@@ -7,13 +7,15 @@ wrote it. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from ome.api.duration import parse_duration
-from ome.api.types.inference_replica import InferenceReplica
+from ome.api.types.inference_replica import InferenceReplica, Runner
 
+from . import names
 from .settings import Settings
 
 SURGE: Final = "SurgeThenDrain"
@@ -37,12 +39,24 @@ class Strategy:
     min_ready: timedelta = timedelta(0)
 
 
+Slot = tuple[str, int]
+"""A pod of an Instance by runner and ordinal."""
+
+
+def gang_of(runners: Sequence[Runner]) -> tuple[Slot, ...]:
+    """The pods of a multi-pod Instance, leader first; () for single-pod Instances."""
+    workers = sum(runner.size for runner in runners if runner.name == names.WORKER)
+    if not any(runner.name == names.LEADER for runner in runners):
+        return ()
+    return ((names.LEADER, 0), *((names.WORKER, ordinal) for ordinal in range(workers)))
+
+
 def desired(replica: InferenceReplica) -> int:
     """R: the Instances wanted; nil or 0 runs one."""
     return max(1, replica.spec.replicas or 0)
 
 
-def strategy_of(replica: InferenceReplica, settings: Settings) -> Strategy:
+def strategy_of(replica: InferenceReplica, settings: Settings, *, multi_pod: bool) -> Strategy:
     """The strategy in force for new operations."""
     lifecycle = replica.spec.lifecycle
     update = lifecycle.update_strategy if lifecycle is not None else None
@@ -53,7 +67,6 @@ def strategy_of(replica: InferenceReplica, settings: Settings) -> Strategy:
     partition = rolling.partition if rolling is not None else None
     if pacing is not None and pacing.partition is not None:
         partition = pacing.partition
-    multi_pod = any(runner.name != "default" for runner in replica.spec.runners)
     policy = lifecycle.restart_policy if lifecycle is not None else ""
     return Strategy(
         type=(update.type if update is not None else "") or SURGE,

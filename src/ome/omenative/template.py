@@ -15,12 +15,10 @@ def check(runners: Runners) -> Runners | RenderProblem:
     if not runners:
         return RenderProblem("TemplateSourceMissing", "spec names no runners")
     shape = sorted(runner.name for runner in runners)
-    if shape != [names.DEFAULT_RUNNER]:
-        return RenderProblem(
-            "RenderFailed",
-            f"Instances of several pods (runners {', '.join(shape)}) are not served by this version; "
-            f"use one runner named {names.DEFAULT_RUNNER}",
-        )
-    if not (runners[0].template.get("spec") or {}).get("containers"):
-        return RenderProblem("RenderFailed", "the pod template of runner default has no containers")
+    if shape not in ([names.DEFAULT_RUNNER], [names.LEADER, names.WORKER]):
+        text = f"runners are {', '.join(shape)}: one named default, or one leader and one worker"
+        return RenderProblem("RenderFailed", text)
+    for runner in runners:
+        if not (runner.template.get("spec") or {}).get("containers"):
+            return RenderProblem("RenderFailed", f"the pod template of runner {runner.name} has no containers")
     return runners

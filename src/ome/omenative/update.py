@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from ome.api.types.inference_replica import InstanceStatus
 
-from . import budgets, inplace, names, rebuild, retry, surge
+from . import budgets, gangsurge, inplace, names, rebuild, retry, surge
 from .bringup import may_start
 from .revisions import payload_of
 from .strategy import IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, RECREATE, SURGE
 from .work import POLL, Work
 
-_IN_PLACE, _RECREATE, _SURGE, _REFUSE = "in place", "recreate", "surge", "refuse"
+_IN_PLACE, _RECREATE, _SURGE, _GANG, _REFUSE = "in place", "recreate", "surge", "gang surge", "refuse"
 
 
 def advance_all(work: Work) -> None:
@@ -24,7 +24,9 @@ def advance_all(work: Work) -> None:
         operation = row.operation
         if row.phase != "Updating" or operation is None:
             continue
-        if operation.step in ("Surge", "SurgeDrain"):
+        if operation.surge_index is not None:
+            gangsurge.advance(work, row)
+        elif operation.step in ("Surge", "SurgeDrain"):
             surge.advance(work, row)
         elif operation.step == "InPlace":
             inplace.advance(work, row)
@@ -61,7 +63,7 @@ def _free_slots(work: Work, first: int | None) -> None:
     others' slots: nobody would ever move. The first candidate keeps its leftover, for its start reuses that slot; the
     others' leftovers are deleted.
     """
-    if work.advancing or not work.denials or work.strategy.type != SURGE:
+    if work.advancing or not work.denials or work.strategy.type != SURGE or work.gang:
         return
     budget = budgets.resolve(work.strategy.max_surge, work.size)
     if not budget or any(not member.live for members in work.members.values() for member in members):
@@ -78,13 +80,13 @@ def off_target(work: Work, row: InstanceStatus) -> bool:
     """Whether the Instance runs something else than the target: by its row, or by the pod in its active slot."""
     if row.running_revision != work.target:
         return True
-    active = [m for m in work.pods(row.index) if m.live and m.ordinal == row.active_ordinal and m.digest]
+    active = [member for member in work.canonical(row) if member.digest]
     return any(member.digest != names.digest_of(work.target) for member in active)
 
 
 def _candidate(work: Work, row: InstanceStatus) -> bool:
     operation = row.operation
-    idle = operation is None or (row.phase == "Failed" and operation.type == "Restart")
+    idle = operation is None or (row.phase == "Failed" and operation.type in ("Restart", "Update"))
     if row.phase not in ("Ready", "Failed") or not idle or not row.running_revision:
         return False
     return off_target(work, row) and may_start(work, row)
@@ -109,7 +111,9 @@ def _try(work: Work, row: InstanceStatus) -> None:
         return
     work.blocks = retry.started(work.blocks, work.target)
     work.wake(work.now + POLL)
-    if how == _SURGE:
+    if how == _GANG:
+        gangsurge.start(work, row)
+    elif how == _SURGE:
         surge.start(work, row)
     elif how == _RECREATE:
         rebuild.start_recreate(work, row, work.strategy.type)
@@ -119,6 +123,10 @@ def _try(work: Work, row: InstanceStatus) -> None:
 
 def _how(work: Work, row: InstanceStatus) -> str:
     kind = work.strategy.type
+    if work.gang:
+        return _GANG if kind == SURGE else _RECREATE
+    if any(member.runner != names.DEFAULT_RUNNER for member in work.pods(row.index)):
+        return _RECREATE  # the Instance had several pods; a single-pod surge cannot stand beside them
     if kind in (SURGE, RECREATE):
         return _SURGE if kind == SURGE else _RECREATE
     active = next((m for m in work.pods(row.index) if m.live and m.ordinal == row.active_ordinal), None)
@@ -144,8 +152,11 @@ def _refuse(work: Work, row: InstanceStatus) -> None:
 
 
 def _denial(work: Work, row: InstanceStatus, how: str) -> budgets.Denial | None:
-    if how == _SURGE:
+    if how in (_SURGE, _GANG):
         budget = budgets.resolve(work.strategy.max_surge, work.size)
+        if how == _GANG:
+            return budgets.gang_surge(budget, work.per_instance, work.rows, work.members, work.now)
         return budgets.surge(budget, row.index, work.rows, work.members, work.now)
     budget = budgets.resolve(work.strategy.max_unavailable, work.size)
-    return budgets.unavailability(budget, budgets.unavailable(work.rows))
+    others = {index: other for index, other in work.rows.items() if index != row.index}
+    return budgets.unavailability(budget, budgets.unavailable(others))

@@ -22,7 +22,7 @@ from .budgets import Denial
 from .evidence import Evidence
 from .observe import Member, Snapshot, members_by_index
 from .settings import Settings
-from .strategy import desired, strategy_of
+from .strategy import Slot, desired, gang_of, strategy_of
 
 POLL = timedelta(seconds=5)
 """How often an update in flight is looked at, should every event be lost."""
@@ -49,7 +49,9 @@ class Work:
         self.status = snapshot.replica.status
         self.now = now
         self.stamp = whole_second(now)
-        self.strategy = strategy_of(self.replica, settings)
+        self.gang = gang_of(snapshot.runners)
+        """The pods of each Instance, where it has several; () for single pods."""
+        self.strategy = strategy_of(self.replica, settings, multi_pod=bool(self.gang))
         self.size = desired(self.replica)
         self.paused = self.replica.spec.paused
         self.frozen = self.paused and self.replica.spec.pause_mode == "Freeze"
@@ -63,6 +65,8 @@ class Work:
         self.failing: list[Failing] = []
         self.failed: set[int] = set()
         """Instances whose operation ended in this pass: they are seen `Failed` before anything new starts on them."""
+        self.abandonments: list[tuple[str, InstanceTermination]] = []
+        """Gang surges that were taken back in this pass, by revision: their failures are charged now."""
         self.charged: retry.Blocks | None = None
         """The blocks right after failures were charged, before anything new starts: what is written first."""
         self.block_notices: list[Notice] = []
@@ -89,8 +93,40 @@ class Work:
         """Whether the revision still exists."""
         return any(kept.metadata.name == revision for kept in self.snapshot.revisions)
 
-    def pod_name(self, index: int, ordinal: int) -> str:
-        return names.pod_name(self.base, index, names.DEFAULT_RUNNER, ordinal)
+    @property
+    def per_instance(self) -> int:
+        """P: pods of one Instance."""
+        return len(self.gang) or 1
+
+    def slots(self, row: InstanceStatus) -> tuple[Slot, ...]:
+        """The pods that the Instance consists of, between updates."""
+        return self.gang or ((names.DEFAULT_RUNNER, row.active_ordinal),)
+
+    def canonical(self, row: InstanceStatus) -> list[Member]:
+        """The live pods in the Instance's own slots."""
+        slots = self.slots(row)
+        return [member for member in self.pods(row.index) if member.live and (member.runner, member.ordinal) in slots]
+
+    def reshaped(self, row: InstanceStatus) -> bool:
+        """Whether the Instance still consists of other kinds of pods than the template has now."""
+        runners = {runner for runner, _ in self.slots(row)}
+        return any(member.live and member.runner not in runners for member in self.pods(row.index))
+
+    def needed(self, row: InstanceStatus) -> int:
+        """How many pods must be ready for the Instance to count."""
+        if not self.reshaped(row):
+            return self.per_instance
+        return sum(member.live for member in self.pods(row.index))
+
+    def replacement_of(self, index: int) -> InstanceStatus | None:
+        """The source row whose gang surge builds the row at `index`."""
+        return next(
+            (row for row in self.rows.values() if row.operation is not None and row.operation.surge_index == index),
+            None,
+        )
+
+    def pod_name(self, index: int, ordinal: int, runner: str = names.DEFAULT_RUNNER) -> str:
+        return names.pod_name(self.base, index, runner, ordinal)
 
     def drained(self, member: Member) -> bool:
         """No longer a ready endpoint of its revision's Service; without one, as soon as the gate is False."""
@@ -176,6 +212,10 @@ class Work:
         if all(failing.index != index for failing in self.failing):
             self.failing.append(Failing(index, evidence))
 
+    def abandoned(self, revision: str, failure: InstanceTermination) -> None:
+        """A failed gang surge at `revision` is over: its failure counts in the write that ends it."""
+        self.abandonments.append((revision, failure))
+
     def record_failure(self, row: InstanceStatus, evidence: Evidence) -> InstanceStatus:
         """Keep the evidence on the row; the same evidence again keeps its time."""
         last = row.last_failure
@@ -212,14 +252,19 @@ class Work:
 
     # -- actions -------------------------------------------------------------------------------------------------------
 
-    def create(self, row: InstanceStatus, ordinal: int, revision: str) -> None:
+    def create_missing(self, row: InstanceStatus, revision: str) -> None:
+        """Create, together, all pods of the Instance that are not there."""
+        for runner, ordinal in self.slots(row):
+            self.create(row, ordinal, revision, runner)
+
+    def create(self, row: InstanceStatus, ordinal: int, revision: str, runner: str = names.DEFAULT_RUNNER) -> None:
         """Create the Instance's pod at `ordinal`, once its name is free."""
-        name = self.pod_name(row.index, ordinal)
+        name = self.pod_name(row.index, ordinal, runner)
         if name in self._touched or any(member.name == name for member in self.pods(row.index)):
             return
         self._touched.add(name)
         operation = row.operation.id if row.operation is not None else ""
-        self.actions.append(CreatePod(name, row.index, ordinal, row.incarnation, revision, operation))
+        self.actions.append(CreatePod(name, row.index, ordinal, row.incarnation, revision, operation, runner))
 
     def delete(self, member: Member, *, force: bool = False) -> None:
         if (member.live or force) and member.name not in self._touched:
