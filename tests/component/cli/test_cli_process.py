@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -13,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from ome.kube.resources import INFERENCE_SERVICES
-from tests.support.cli_objects import service
+from ome.kube.resources import CLUSTER_SERVING_RUNTIMES, INFERENCE_REPLICAS, INFERENCE_SERVICES
+from tests.support.cli_objects import HELD, block, replica, runtime, runtime_spec, service
 from tests.support.cli_server import Answer, StubCluster, Tool, write_kubeconfig
 
 PROGRAM = [sys.executable, "-c", "from ome.cli.main import main; main()"]
@@ -188,3 +189,29 @@ def test_ctrl_c_is_an_error_of_one_line(
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (1, "", f"error: {message}\n")
+
+
+@pytest.mark.slow
+@pytest.mark.spec("CI-41")
+def test_the_prompt_ends_after_45_real_seconds(cluster: StubCluster, tmp_path: Path) -> None:
+    cluster.put(INFERENCE_SERVICES, service())
+    cluster.put(INFERENCE_REPLICAS, replica(blocks=[block(firstFailureAt=None, lastFailureAt=None)]))
+    cluster.put(CLUSTER_SERVING_RUNTIMES, runtime("srt-qwen3-0-6b", runtime_spec()))
+    kubeconfig = write_kubeconfig(tmp_path, cluster)
+    master, slave = pty.openpty()
+    started = time.monotonic()
+    done = subprocess.run(
+        [*PROGRAM, "instance", "release-held", "chat", "--component=engine", f"--revision={HELD}"],
+        stdin=slave,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        env=os.environ | {"KUBECONFIG": str(kubeconfig)},
+        check=False,
+    )
+    os.close(master)
+    os.close(slave)
+    assert 44 < time.monotonic() - started < 60
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("Confirm this exact action? [y/N] \nerror: context deadline exceeded\n")
+    assert cluster.sent("PATCH") == []

@@ -151,6 +151,15 @@ def test_history_wide_lists_full_names_newest_first(cluster: StubCluster, tool: 
 
 
 @pytest.mark.spec("CR-10")
+def test_revisions_of_the_same_second_are_ordered_by_version(cluster: StubCluster, tool: Tool) -> None:
+    stage(cluster, service=pinned_service(REVISION_B))
+    newer = revision(LLAMA_RUNTIME, runtime_spec("0.85"), LLAMA_NAMESPACE, metadata={"resourceVersion": "1001"})
+    cluster.put(CONTROLLER_REVISIONS, newer)
+    names = [line.split()[3] for line in tool("runtime", "history", LLAMA, "-o", "wide").out.splitlines()[1:]]
+    assert names == [REVISION_B, REVISION_A]
+
+
+@pytest.mark.spec("CR-10")
 def test_a_requested_revision_is_marked(cluster: StubCluster, tool: Tool) -> None:
     stage(cluster, service=pinned_service(spec={"runtime": {"revision": REVISION_A}}))
     document = tool("runtime", "history", LLAMA, "-o", "json").json

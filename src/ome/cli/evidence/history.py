@@ -119,7 +119,8 @@ def history(
         for revision in listed
     ]
     entries.sort(key=lambda entry: entry.name)
-    entries.sort(key=lambda entry: entry.created, reverse=True)
+    # Creation times have whole seconds; within one the later write has the higher version.
+    entries.sort(key=lambda entry: (entry.created, _version(entry)), reverse=True)
     for name, read in named.items():
         if name in names:
             continue
@@ -134,6 +135,11 @@ def history(
     elif window.truncated:
         report_issues.append("HistoryTruncated")
     return History(window, entries, tuple(report_issues))
+
+
+def _version(entry: Entry) -> int:
+    version = objects.resource_version(entry.revision.obj) if entry.revision else ""
+    return int(version) if version.isdecimal() else 0
 
 
 def _missing(reason: str) -> str:

@@ -139,7 +139,12 @@ def rollout(service: Mapping[str, Any]) -> Rollout:
     """The service's rollout as reported; `NotConfigured` when neither spec nor status knows of one."""
     groups = _groups(service)
     coordinated = objects.items(service, "status", "rolloutCoordination", "groups")
-    member = {name: index for index, group in enumerate(groups) for name in objects.items(group, "components")}
+    member = {
+        name: index
+        for index, group in enumerate(groups)
+        for name in objects.items(group, "components")
+        if isinstance(name, str)
+    }
     states: list[str] = []
     issues: list[Issue] = []
     components = []
