@@ -10,6 +10,7 @@ import pytest
 from ome.kube.errors import Forbidden
 from ome.kube.requests import PatchType
 from ome.kube.resources import (
+    CONFIG_MAPS,
     CONTROLLER_REVISIONS,
     INFERENCE_REPLICAS,
     INFERENCE_SERVICES,
@@ -241,3 +242,24 @@ async def test_policies_are_checked_where_they_exist(made: Stage) -> None:
         "spec": {"canary": {"steps": [{"capacity": 1, "traffic": 100}]}},
     }
     assert "must be a percentage" in await refused(made.world.client.apply(ROLLOUT_POLICIES, policy))
+
+
+@on_stage
+async def test_a_bad_entry_of_the_configuration_and_the_pods(made: Stage) -> None:
+    """What pods need of the ConfigMap denies them when it is broken; another entry's fault does not."""
+    before = await made.world.get(CONFIG_MAPS, "inferenceservice-config", "ome")
+
+    async def configured(**entries: str) -> None:
+        await made.world.merge(CONFIG_MAPS, "inferenceservice-config", "ome", {"data": entries})
+
+    try:
+        await configured(deploy="{")
+        await made.world.apply(pod("survivor", **{"ome.io/inferenceservice": "chat"}))
+        await configured(deploy=before["data"]["deploy"], fineTunedAdapter="{")
+        text = await refused(made.world.apply(pod("victim", **{"ome.io/inferenceservice": "chat"})))
+        assert "unable to unmarshal fineTunedAdapter json string:" in text
+        await made.world.apply(pod("bystander"))
+    finally:
+        await made.world.merge(
+            CONFIG_MAPS, "inferenceservice-config", "ome", {"data": {**before["data"], "fineTunedAdapter": None}}
+        )
