@@ -16,7 +16,6 @@ from ome.local.apiserver.calls import Call
 from ome.local.apiserver.core import Core
 from ome.local.apiserver.errors import (
     FieldError,
-    Problem,
     bad_request,
     conflict,
     forbidden,
@@ -294,6 +293,3 @@ def _finalizers(existing: list[str], policy: str) -> list[str]:
         return existing
     kept = [name for name in existing if name not in (ORPHAN, FOREGROUND)]
     return [*kept, wanted] if wanted else kept
-
-
-__all__ = ["FOREGROUND", "IMMORTAL", "ORPHAN", "DeleteOptions", "Deletion", "Problem", "read_options"]

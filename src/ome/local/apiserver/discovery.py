@@ -17,7 +17,6 @@ from ome.local.apiserver.negotiate import JSON, MEDIA_TYPES, PROTOBUF
 from ome.local.apiserver.registry import Registry, ResourceType, Subresource
 
 AGGREGATED: Final = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_STREAMED: Final = frozenset({"exec", "attach", "portforward", "proxy", "log"})
 
 
 class Discovery:

@@ -360,12 +360,6 @@ class Pipeline:
         return invalid(call.type.kind, group, str(obj["metadata"].get("name") or ""), errors)
 
 
-def _bad_patch(shown: str, cause: str) -> Problem:
-    """422 for a patch whose result is no object of its kind; names neither kind nor object, as a real server."""
-    error = invalid_value("patch", shown, cause)
-    return Problem(422, "Invalid", f' "" is invalid: {error}', {"causes": [error.cause()]})
-
-
 def _untouched(current: Object, result: Object) -> Object:
     """Parts at the top that a patch shares with the object it was given: they are as stored, and need no decoding."""
     return {

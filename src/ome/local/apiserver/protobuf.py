@@ -21,7 +21,6 @@ from ome.local.apiserver.errors import Problem, bad_request
 
 PREFIX: Final = b"k8s\x00"
 _META: Final = "k8s.io.apimachinery.pkg.apis.meta.v1."
-_UNKNOWN: Final = "k8s.io.apimachinery.pkg.runtime.Unknown"
 _META_KINDS: Final = frozenset(
     {
         "APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "CreateOptions", "DeleteOptions", "GetOptions",

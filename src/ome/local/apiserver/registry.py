@@ -283,9 +283,6 @@ class Registry:
                 return type_
         return next((t for types in self._custom.values() for t in types if t.storage == storage), None)
 
-    def has_group(self, group: str) -> bool:
-        return group in self._groups
-
     def is_builtin_group(self, group: str) -> bool:
         return group in self._builtin_groups
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from ome.local.apiserver.core import Core
-from ome.local.apiserver.rbac import CLUSTER_BINDINGS, CLUSTER_ROLES, GROUP, ROLES
+from ome.local.apiserver.rbac import CLUSTER_BINDINGS, CLUSTER_ROLES, GROUP
 
 BOOTSTRAP: Final = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 AUTOUPDATE: Final = {"rbac.authorization.kubernetes.io/autoupdate": "true"}
@@ -203,6 +203,3 @@ def bootstrap(core: Core) -> None:
             if core.get(type_, "", obj["metadata"]["name"]) is None:
                 core.stamp(obj)
                 core.create(type_, obj)
-
-
-__all__ = ["ROLES", "bootstrap"]

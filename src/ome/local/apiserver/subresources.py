@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -413,9 +412,3 @@ def _set_replicas(type_: ResourceType, obj: Object, replicas: int) -> None:
     for part in parents:
         obj = obj.setdefault(part, {})
     obj[last] = replicas
-
-
-async def no_chunks() -> AsyncIterator[bytes]:
-    """A log with nothing in it."""
-    return
-    yield b""

@@ -6,7 +6,7 @@ afterwards the object is compared with the store, and a patch is made anew when 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final
 
 from ome.local.apiserver import answers, bodies
@@ -15,7 +15,6 @@ from ome.local.apiserver.answers import TableMaker
 from ome.local.apiserver.calls import Call, write_options
 from ome.local.apiserver.core import Core
 from ome.local.apiserver.errors import (
-    FieldError,
     Problem,
     already_exists,
     bad_request,
@@ -27,9 +26,7 @@ from ome.local.apiserver.errors import (
     unsupported_media_type,
 )
 from ome.local.apiserver.http import HttpResponse
-from ome.local.apiserver.negotiate import JSON, YAML
 from ome.local.apiserver.pipeline import Pipeline
-from ome.local.apiserver.registry import ResourceType
 from ome.local.apiserver.store import Record
 from ome.local.apiserver.versions import to_served
 
@@ -62,8 +59,6 @@ _VERSION_REQUIRED: Final = frozenset(
 )  # fmt: skip
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
-AfterCommit = Callable[[ResourceType, Record | None, Record | None], None]
-"""(resource, before, after): a hook for what follows a write at once, e.g. serving a new definition."""
 
 
 class Writes:
@@ -318,7 +313,6 @@ class Writes:
 
 
 NamespaceCheck = Callable[[Call, str], None]
-Settle = Callable[[], Awaitable[None]]
 
 
 def given_version(metadata: dict[str, Any]) -> int:
@@ -361,6 +355,3 @@ def finished(obj: dict[str, Any]) -> bool:
 
 def _terminating(record: Record) -> bool:
     return bool(record.parse()["metadata"].get("deletionTimestamp"))
-
-
-__all__ = ["APPLY_PATCH", "JSON", "YAML", "FieldError", "Writes", "finished", "given_version", "restore_system_fields"]

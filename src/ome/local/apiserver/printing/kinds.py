@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
-from ome.local.apiserver.printing import pods
+from ome.local.apiserver.printing import network, pods, workloads
 from ome.local.apiserver.printing.layouts import (
     AGE,
     CREATED_AT,
@@ -20,11 +20,10 @@ from ome.local.apiserver.printing.layouts import (
     Column,
     Layout,
     Object,
-    age,
+    column,
     count,
     labels_text,
     look,
-    moment,
     number,
     selector_text,
     short_duration,
@@ -35,271 +34,6 @@ from ome.local.apiserver.printing.layouts import (
 _CORE: Final = "io.k8s.api.core.v1."
 _APPS: Final = "io.k8s.api.apps.v1."
 _BATCH: Final = "io.k8s.api.batch.v1."
-
-
-def _col(name: str, cell: Cell, about: str = "", *, wide: bool = False, type: str = "string") -> Column:
-    return Column(name, cell, about, wide, type)
-
-
-def _templates(path: str) -> list[Column]:
-    def names(obj: Object, now: datetime) -> str:
-        return ",".join(c.get("name", "") for c in look(obj, path + ".spec.containers") or ())
-
-    def images(obj: Object, now: datetime) -> str:
-        return ",".join(c.get("image", "") for c in look(obj, path + ".spec.containers") or ())
-
-    return [
-        _col("Containers", names, "Names of each container in the template.", wide=True),
-        _col("Images", images, "Images referenced by each container in the template.", wide=True),
-    ]
-
-
-def _selector(path: str, about: str) -> Column:
-    return _col("Selector", lambda obj, now: selector_text(look(obj, path)), about, wide=True)
-
-
-def _plain_selector(path: str, about: str, *, wide: bool = True, name: str = "Selector") -> Column:
-    return _col(name, lambda obj, now: labels_text(look(obj, path)), about, wide=wide)
-
-
-def _ratio(done: str, wanted: str) -> Cell:
-    return lambda obj, now: f"{look(obj, done) or 0}/{look(obj, wanted) or 0}"
-
-
-def _deployments() -> list[Column]:
-    spec, status = _APPS + "DeploymentSpec#", _APPS + "DeploymentStatus#"
-    return [
-        NAME,
-        _col("Ready", _ratio("status.readyReplicas", "spec.replicas"), "Number of the pod with ready state"),
-        _col("Up-to-date", number("status.updatedReplicas"), status + "updatedReplicas"),
-        _col("Available", number("status.availableReplicas"), status + "availableReplicas"),
-        AGE,
-        *_templates("spec.template"),
-        _selector("spec.selector", spec + "selector"),
-    ]
-
-
-def _replica_sets(definition: str) -> list[Column]:
-    plain = definition == _CORE + "ReplicationController"
-    selector = (
-        _plain_selector("spec.selector", definition + "Spec#selector")
-        if plain
-        else _selector("spec.selector", definition + "Spec#selector")
-    )
-    return [
-        NAME,
-        _col("Desired", number("spec.replicas"), definition + "Spec#replicas", type="integer"),
-        _col("Current", number("status.replicas"), definition + "Status#replicas", type="integer"),
-        _col("Ready", number("status.readyReplicas"), definition + "Status#readyReplicas", type="integer"),
-        AGE,
-        *_templates("spec.template"),
-        selector,
-    ]
-
-
-def _stateful_sets() -> list[Column]:
-    ready = _ratio("status.readyReplicas", "spec.replicas")
-    return [NAME, _col("Ready", ready, "Number of the pod with ready state"), AGE, *_templates("spec.template")]
-
-
-def _daemon_sets() -> list[Column]:
-    spec, status = _APPS + "DaemonSetSpec#", _APPS + "DaemonSetStatus#"
-
-    def integer(name: str, field: str) -> Column:
-        return _col(name, number(f"status.{field}"), status + field, type="integer")
-
-    return [
-        NAME,
-        integer("Desired", "desiredNumberScheduled"),
-        integer("Current", "currentNumberScheduled"),
-        integer("Ready", "numberReady"),
-        integer("Up-to-date", "updatedNumberScheduled"),
-        integer("Available", "numberAvailable"),
-        _plain_selector(
-            "spec.template.spec.nodeSelector", _CORE + "PodSpec#nodeSelector", wide=False, name="Node Selector"
-        ),
-        AGE,
-        *_templates("spec.template"),
-        _selector("spec.selector", spec + "selector"),
-    ]
-
-
-def _job_status(obj: Object, now: datetime) -> str:
-    true = {c.get("type") for c in look(obj, "status.conditions") or () if c.get("status") == "True"}
-    if "Complete" in true:
-        return "Complete"
-    if "Failed" in true:
-        return "Failed"
-    if look(obj, "metadata.deletionTimestamp"):
-        return "Terminating"
-    if "Suspended" in true:
-        return "Suspended"
-    if "FailureTarget" in true:
-        return "FailureTarget"
-    return "SuccessCriteriaMet" if "SuccessCriteriaMet" in true else "Running"
-
-
-def _job_completions(obj: Object, now: datetime) -> str:
-    done, wanted = look(obj, "status.succeeded") or 0, look(obj, "spec.completions")
-    if wanted is not None:
-        return f"{done}/{wanted}"
-    parallelism = look(obj, "spec.parallelism") or 0
-    return f"{done}/1 of {parallelism}" if parallelism > 1 else f"{done}/1"
-
-
-def _job_duration(obj: Object, now: datetime) -> str:
-    start = moment(look(obj, "status.startTime"))
-    if start is None:
-        return ""
-    end = moment(look(obj, "status.completionTime")) or now
-    return short_duration((end - start).total_seconds())
-
-
-def _jobs() -> list[Column]:
-    return [
-        NAME,
-        _col("Status", _job_status, "Status of the job."),
-        _col("Completions", _job_completions, _BATCH + "JobStatus#succeeded"),
-        _col("Duration", _job_duration, "Time required to complete the job."),
-        AGE,
-        *_templates("spec.template"),
-        _selector("spec.selector", _BATCH + "JobSpec#selector"),
-    ]
-
-
-def _cron_last(obj: Object, now: datetime) -> str:
-    stamp = look(obj, "status.lastScheduleTime")
-    return since(stamp, now) if stamp else NONE
-
-
-def _cron_jobs() -> list[Column]:
-    spec, status = _BATCH + "CronJobSpec#", _BATCH + "CronJobStatus#"
-    return [
-        NAME,
-        _col("Schedule", text("spec.schedule"), spec + "schedule"),
-        _col("Timezone", text("spec.timeZone", NONE), spec + "timeZone"),
-        _col("Suspend", lambda obj, now: _capital(look(obj, "spec.suspend")), spec + "suspend", type="boolean"),
-        _col("Active", count("status.active"), status + "active", type="integer"),
-        _col("Last Schedule", _cron_last, status + "lastScheduleTime"),
-        AGE,
-        *_templates("spec.jobTemplate.spec.template"),
-        _selector("spec.jobTemplate.spec.selector", _BATCH + "JobSpec#selector"),
-    ]
-
-
-def _capital(value: Any) -> str:
-    return "True" if value else "False"
-
-
-def _external(obj: Object, now: datetime) -> str:
-    spec = obj.get("spec") or {}
-    external = list(spec.get("externalIPs") or ())
-    kind = spec.get("type")
-    if kind == "ExternalName":
-        return str(spec.get("externalName") or "")
-    if kind == "LoadBalancer":
-        found = [entry.get("ip") or entry.get("hostname") for entry in look(obj, "status.loadBalancer.ingress") or ()]
-        shown = [address for address in [*found, *external] if address]
-        return ",".join(shown) if shown else "<pending>"
-    return ",".join(external) or NONE
-
-
-def _service_ports(obj: Object, now: datetime) -> str:
-    out = []
-    for port in look(obj, "spec.ports") or ():
-        node = f":{port['nodePort']}" if port.get("nodePort") else ""
-        out.append(f"{port.get('port')}{node}/{port.get('protocol', 'TCP')}")
-    return ",".join(out) or NONE
-
-
-def _cluster_address(obj: Object, now: datetime) -> str:
-    addresses = look(obj, "spec.clusterIPs") or ()
-    return str(addresses[0]) if addresses else NONE
-
-
-def _services() -> list[Column]:
-    spec = _CORE + "ServiceSpec#"
-    return [
-        NAME,
-        _col("Type", text("spec.type"), spec + "type"),
-        _col("Cluster-IP", _cluster_address, spec + "clusterIP"),
-        _col("External-IP", _external, spec + "externalIPs"),
-        _col("Port(s)", _service_ports, spec + "ports"),
-        AGE,
-        _plain_selector("spec.selector", spec + "selector"),
-    ]
-
-
-def _endpoints(obj: Object, now: datetime) -> str:
-    shown: list[str] = []
-    total = 0
-    for subset in obj.get("subsets") or ():
-        ports = subset.get("ports") or [{}]
-        for port in ports:
-            for address in subset.get("addresses") or ():
-                total += 1
-                if len(shown) < 3:
-                    shown.append(f"{address.get('ip')}:{port['port']}" if port.get("port") else str(address.get("ip")))
-    if not shown:
-        return NONE
-    joined = ",".join(shown)
-    return f"{joined} + {total - len(shown)} more..." if total > len(shown) else joined
-
-
-def _slice_ports(obj: Object, now: datetime) -> str:
-    ports = obj.get("ports")
-    if not ports:
-        return UNSET
-    return ",".join(_short([str(p.get("port")) if p.get("port") is not None else "*" for p in ports], 3))
-
-
-def _slice_endpoints(obj: Object, now: datetime) -> str:
-    addresses = [str(a) for e in obj.get("endpoints") or () for a in e.get("addresses") or ()]
-    return ",".join(_short(addresses, 3)) if addresses else UNSET
-
-
-def _short(values: list[str], limit: int) -> list[str]:
-    return (
-        values
-        if len(values) <= limit
-        else [*values[: limit - 1], f"{values[limit - 1]} + {len(values) - limit} more..."]
-    )
-
-
-def _ingress_hosts(obj: Object, now: datetime) -> str:
-    hosts = [rule.get("host") for rule in look(obj, "spec.rules") or () if rule.get("host")]
-    if not hosts:
-        return "*"
-    return ",".join(hosts[:3]) + (f" + {len(hosts) - 3} more..." if len(hosts) > 3 else "")
-
-
-def _ingress_addresses(obj: Object, now: datetime) -> str:
-    found = [entry.get("ip") or entry.get("hostname") for entry in look(obj, "status.loadBalancer.ingress") or ()]
-    return ",".join(address for address in found if address)
-
-
-def _ingresses() -> list[Column]:
-    spec = "io.k8s.api.networking.v1.IngressSpec#"
-    return [
-        NAME,
-        _col(
-            "Class",
-            text("spec.ingressClassName", NONE),
-            "The name of the IngressClass resource that should be used for additional configuration",
-        ),
-        _col("Hosts", _ingress_hosts, "Hosts that incoming requests are matched against before the ingress rule"),
-        _col("Address", _ingress_addresses, "Address is a list containing ingress points for the load-balancer"),
-        _col("Ports", lambda obj, now: "80, 443" if look(obj, "spec.tls") else "80", spec + "tls"),
-        AGE,
-    ]
-
-
-def _parameters(obj: Object, now: datetime) -> str:
-    reference = look(obj, "spec.parameters")
-    if not reference:
-        return NONE
-    group = f".{reference['apiGroup']}" if reference.get("apiGroup") else ""
-    return f"{reference.get('kind')}{group}/{reference.get('name')}"
 
 
 def _node_status(obj: Object, now: datetime) -> str:
@@ -333,15 +67,15 @@ def _nodes() -> list[Column]:
     info = _CORE + "NodeSystemInfo#"
     return [
         NAME,
-        _col("Status", _node_status, "The status of the node"),
-        _col("Roles", _node_roles, "The roles of the node"),
+        column("Status", _node_status, "The status of the node"),
+        column("Roles", _node_roles, "The roles of the node"),
         AGE,
-        _col("Version", text("status.nodeInfo.kubeletVersion"), info + "kubeletVersion"),
-        _col("Internal-IP", _node_address("InternalIP"), _CORE + "NodeStatus#addresses", wide=True),
-        _col("External-IP", _node_address("ExternalIP"), _CORE + "NodeStatus#addresses", wide=True),
-        _col("OS-Image", text("status.nodeInfo.osImage", UNKNOWN), info + "osImage", wide=True),
-        _col("Kernel-Version", text("status.nodeInfo.kernelVersion", UNKNOWN), info + "kernelVersion", wide=True),
-        _col(
+        column("Version", text("status.nodeInfo.kubeletVersion"), info + "kubeletVersion"),
+        column("Internal-IP", _node_address("InternalIP"), _CORE + "NodeStatus#addresses", wide=True),
+        column("External-IP", _node_address("ExternalIP"), _CORE + "NodeStatus#addresses", wide=True),
+        column("OS-Image", text("status.nodeInfo.osImage", UNKNOWN), info + "osImage", wide=True),
+        column("Kernel-Version", text("status.nodeInfo.kernelVersion", UNKNOWN), info + "kernelVersion", wide=True),
+        column(
             "Container-Runtime",
             text("status.nodeInfo.containerRuntimeVersion", UNKNOWN),
             info + "containerRuntimeVersion",
@@ -380,15 +114,15 @@ def _event_count(obj: Object, now: datetime) -> int:
 def _events() -> list[Column]:
     event = _CORE + "Event#"
     return [
-        _col("Last Seen", _event_seen, event + "lastTimestamp"),
-        _col("Type", text("type"), event + "type"),
-        _col("Reason", text("reason"), event + "reason"),
-        _col("Object", _event_object, event + "involvedObject"),
-        _col("Subobject", text("involvedObject.fieldPath"), _CORE + "ObjectReference#fieldPath", wide=True),
-        _col("Source", _event_source, event + "source", wide=True),
-        _col("Message", lambda obj, now: str(obj.get("message") or "").strip(), event + "message"),
-        _col("First Seen", _event_first, event + "firstTimestamp", wide=True),
-        _col("Count", _event_count, event + "count", wide=True),
+        column("Last Seen", _event_seen, event + "lastTimestamp"),
+        column("Type", text("type"), event + "type"),
+        column("Reason", text("reason"), event + "reason"),
+        column("Object", _event_object, event + "involvedObject"),
+        column("Subobject", text("involvedObject.fieldPath"), _CORE + "ObjectReference#fieldPath", wide=True),
+        column("Source", _event_source, event + "source", wide=True),
+        column("Message", lambda obj, now: str(obj.get("message") or "").strip(), event + "message"),
+        column("First Seen", _event_first, event + "firstTimestamp", wide=True),
+        column("Count", _event_count, event + "count", wide=True),
         Column("Name", text("metadata.name"), META + "name", wide=True, format="name"),
     ]
 
@@ -416,16 +150,16 @@ def _claims() -> list[Column]:
     capacity, modes = text("status.capacity.storage"), _volume_modes("status.accessModes")
     return [
         NAME,
-        _col("Status", _phase, status + "phase"),
-        _col("Volume", text("spec.volumeName"), spec + "volumeName"),
-        _col("Capacity", _claim_if_bound(capacity), status + "capacity"),
-        _col("Access Modes", _claim_if_bound(modes), status + "accessModes"),
-        _col("StorageClass", text("spec.storageClassName"), "StorageClass of the pvc"),
-        _col(
+        column("Status", _phase, status + "phase"),
+        column("Volume", text("spec.volumeName"), spec + "volumeName"),
+        column("Capacity", _claim_if_bound(capacity), status + "capacity"),
+        column("Access Modes", _claim_if_bound(modes), status + "accessModes"),
+        column("StorageClass", text("spec.storageClassName"), "StorageClass of the pvc"),
+        column(
             "VolumeAttributesClass", text("spec.volumeAttributesClassName", UNSET), "VolumeAttributesClass of the pvc"
         ),
         AGE,
-        _col("VolumeMode", text("spec.volumeMode", UNSET), spec + "volumeMode", wide=True),
+        column("VolumeMode", text("spec.volumeMode", UNSET), spec + "volumeMode", wide=True),
     ]
 
 
@@ -438,16 +172,18 @@ def _volumes() -> list[Column]:
     spec, status = _CORE + "PersistentVolumeSpec#", _CORE + "PersistentVolumeStatus#"
     return [
         NAME,
-        _col("Capacity", text("spec.capacity.storage"), spec + "capacity"),
-        _col("Access Modes", _volume_modes("spec.accessModes"), spec + "accessModes"),
-        _col("Reclaim Policy", text("spec.persistentVolumeReclaimPolicy"), spec + "persistentVolumeReclaimPolicy"),
-        _col("Status", _phase, status + "phase"),
-        _col("Claim", _volume_claim, spec + "claimRef"),
-        _col("StorageClass", text("spec.storageClassName"), "StorageClass of the pv"),
-        _col("VolumeAttributesClass", text("spec.volumeAttributesClassName", UNSET), "VolumeAttributesClass of the pv"),
-        _col("Reason", text("status.reason"), status + "reason"),
+        column("Capacity", text("spec.capacity.storage"), spec + "capacity"),
+        column("Access Modes", _volume_modes("spec.accessModes"), spec + "accessModes"),
+        column("Reclaim Policy", text("spec.persistentVolumeReclaimPolicy"), spec + "persistentVolumeReclaimPolicy"),
+        column("Status", _phase, status + "phase"),
+        column("Claim", _volume_claim, spec + "claimRef"),
+        column("StorageClass", text("spec.storageClassName"), "StorageClass of the pv"),
+        column(
+            "VolumeAttributesClass", text("spec.volumeAttributesClassName", UNSET), "VolumeAttributesClass of the pv"
+        ),
+        column("Reason", text("status.reason"), status + "reason"),
         AGE,
-        _col("VolumeMode", text("spec.volumeMode", UNSET), spec + "volumeMode", wide=True),
+        column("VolumeMode", text("spec.volumeMode", UNSET), spec + "volumeMode", wide=True),
     ]
 
 
@@ -464,77 +200,15 @@ def _subjects(kind: str) -> Cell:
 def _bindings() -> list[Column]:
     return [
         NAME,
-        _col(
+        column(
             "Role",
             lambda obj, now: f"{look(obj, 'roleRef.kind')}/{look(obj, 'roleRef.name')}",
             "io.k8s.api.rbac.v1.RoleBinding#roleRef",
         ),
         AGE,
-        _col("Users", _subjects("User"), "Users in the roleBinding", wide=True),
-        _col("Groups", _subjects("Group"), "Groups in the roleBinding", wide=True),
-        _col("ServiceAccounts", _subjects("ServiceAccount"), "ServiceAccounts in the roleBinding", wide=True),
-    ]
-
-
-def _budgets() -> list[Column]:
-    spec = "io.k8s.api.policy.v1.PodDisruptionBudgetSpec#"
-    return [
-        NAME,
-        _col("Min Available", text("spec.minAvailable", "N/A"), spec + "minAvailable"),
-        _col("Max Unavailable", text("spec.maxUnavailable", "N/A"), spec + "maxUnavailable"),
-        _col(
-            "Allowed Disruptions",
-            number("status.disruptionsAllowed"),
-            "Calculated number of pods that may be disrupted at this time.",
-            type="integer",
-        ),
-        AGE,
-    ]
-
-
-def _metric(spec: Object, status: Object | None) -> str:
-    kind = spec.get("type")
-    if kind in ("Resource", "ContainerResource"):
-        key = "resource" if kind == "Resource" else "containerResource"
-        source = spec.get(key) or {}
-        target, current = source.get("target") or {}, look(status or {}, f"{key}.current") or {}
-        name = source.get("name", "")
-        if target.get("averageValue") is not None:
-            return f"{name}: {current.get('averageValue', UNKNOWN)}/{target['averageValue']}"
-        used = current.get("averageUtilization")
-        wanted = target.get("averageUtilization")
-        left = f"{used}%" if used is not None else UNKNOWN
-        return f"{name}: {left}/{wanted}%" if wanted is not None else f"{name}: {left}/<auto>"
-    key = str(kind or "")[:1].lower() + str(kind or "")[1:]
-    target, current = look(spec, f"{key}.target") or {}, look(status or {}, f"{key}.current") or {}
-    field = "averageValue" if target.get("averageValue") is not None else "value"
-    suffix = " (avg)" if field == "averageValue" and kind != "Pods" else ""
-    return f"{current.get(field, UNKNOWN)}/{target.get(field, UNKNOWN)}{suffix}"
-
-
-def _autoscaler_metrics(obj: Object, now: datetime) -> str:
-    specs = look(obj, "spec.metrics") or ()
-    if not specs:
-        return NONE
-    statuses = list(look(obj, "status.currentMetrics") or ())
-    shown = [_metric(spec, statuses[n] if n < len(statuses) else None) for n, spec in enumerate(specs)]
-    return ", ".join(shown[:2]) + (f" + {len(shown) - 2} more..." if len(shown) > 2 else "")
-
-
-def _autoscalers() -> list[Column]:
-    spec, status = (f"io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler{part}#" for part in ("Spec", "Status"))
-    return [
-        NAME,
-        _col(
-            "Reference",
-            lambda obj, now: f"{look(obj, 'spec.scaleTargetRef.kind')}/{look(obj, 'spec.scaleTargetRef.name')}",
-            spec + "scaleTargetRef",
-        ),
-        _col("Targets", _autoscaler_metrics, spec + "metrics"),
-        _col("MinPods", text("spec.minReplicas", UNSET), spec + "minReplicas"),
-        _col("MaxPods", number("spec.maxReplicas"), spec + "maxReplicas"),
-        _col("Replicas", number("status.currentReplicas"), status + "currentReplicas"),
-        AGE,
+        column("Users", _subjects("User"), "Users in the roleBinding", wide=True),
+        column("Groups", _subjects("Group"), "Groups in the roleBinding", wide=True),
+        column("ServiceAccounts", _subjects("ServiceAccount"), "ServiceAccounts in the roleBinding", wide=True),
     ]
 
 
@@ -549,12 +223,12 @@ def _quota(kind: str, prefix: Callable[[str], bool]) -> Cell:
 def _quotas() -> list[Column]:
     return [
         NAME,
-        _col(
+        column(
             "Request",
             _quota("request", lambda name: not name.startswith("limits.")),
             "Request represents a minimum amount of cpu/memory that a container may consume.",
         ),
-        _col(
+        column(
             "Limit",
             _quota("limit", lambda name: name.startswith("limits.")),
             "Limits control the maximum amount of "
@@ -592,15 +266,15 @@ def _definitions() -> list[Column]:
 
     return [
         NAME,
-        _col("Scope", text("spec.scope"), spec + "scope"),
-        _col("Versions", _definition_versions, spec + "versions"),
+        column("Scope", text("spec.scope"), spec + "scope"),
+        column("Versions", _definition_versions, spec + "versions"),
         CREATED_AT,
-        _col("Group", text("spec.group"), spec + "group", wide=True),
-        _col("Kind", text("spec.names.kind"), spec + "names", wide=True),
-        _col(
+        column("Group", text("spec.group"), spec + "group", wide=True),
+        column("Kind", text("spec.names.kind"), spec + "names", wide=True),
+        column(
             "ShortNames", lambda obj, now: ",".join(look(obj, "spec.names.shortNames") or ()), spec + "names", wide=True
         ),
-        _col("Established", established, "Whether the definition is served.", wide=True),
+        column("Established", established, "Whether the definition is served.", wide=True),
     ]
 
 
@@ -624,61 +298,63 @@ def _webhooks(obj: Object, now: datetime) -> int:
 
 
 _LAYOUTS: Final[Mapping[str, Callable[[], Iterable[Column]]]] = {
-    "deployments.apps": _deployments,
-    "replicasets.apps": lambda: _replica_sets(_APPS + "ReplicaSet"),
-    "replicationcontrollers": lambda: _replica_sets(_CORE + "ReplicationController"),
-    "statefulsets.apps": _stateful_sets,
-    "daemonsets.apps": _daemon_sets,
-    "jobs.batch": _jobs,
-    "cronjobs.batch": _cron_jobs,
-    "services": _services,
-    "ingresses.networking.k8s.io": _ingresses,
+    "deployments.apps": workloads.deployments,
+    "replicasets.apps": lambda: workloads.replica_sets(_APPS + "ReplicaSet"),
+    "replicationcontrollers": lambda: workloads.replica_sets(_CORE + "ReplicationController"),
+    "statefulsets.apps": workloads.stateful_sets,
+    "daemonsets.apps": workloads.daemon_sets,
+    "jobs.batch": workloads.jobs,
+    "cronjobs.batch": workloads.cron_jobs,
+    "services": network.services,
+    "ingresses.networking.k8s.io": network.ingresses,
     "nodes": _nodes,
     "events": _events,
     "persistentvolumeclaims": _claims,
     "persistentvolumes": _volumes,
     "rolebindings.rbac.authorization.k8s.io": _bindings,
     "clusterrolebindings.rbac.authorization.k8s.io": _bindings,
-    "poddisruptionbudgets.policy": _budgets,
-    "horizontalpodautoscalers.autoscaling": _autoscalers,
+    "poddisruptionbudgets.policy": workloads.budgets,
+    "horizontalpodautoscalers.autoscaling": workloads.autoscalers,
     "resourcequotas": _quotas,
     "customresourcedefinitions.apiextensions.k8s.io": _definitions,
     "podtemplates": lambda: [
         NAME,
-        *(_col(c.name, c.cell, c.about) for c in _templates("template")),
-        _col("Pod Labels", lambda obj, now: labels_text(look(obj, "template.metadata.labels")), "Labels of the pods."),
+        *(column(c.name, c.cell, c.about) for c in workloads.templates("template")),
+        column(
+            "Pod Labels", lambda obj, now: labels_text(look(obj, "template.metadata.labels")), "Labels of the pods."
+        ),
     ],
-    "endpoints": lambda: [NAME, _col("Endpoints", _endpoints, _CORE + "Endpoints#subsets"), AGE],
+    "endpoints": lambda: [NAME, column("Endpoints", network.endpoints, _CORE + "Endpoints#subsets"), AGE],
     "endpointslices.discovery.k8s.io": lambda: [
         NAME,
-        _col("AddressType", text("addressType"), "io.k8s.api.discovery.v1.EndpointSlice#addressType"),
-        _col("Ports", _slice_ports, "io.k8s.api.discovery.v1.EndpointSlice#ports"),
-        _col("Endpoints", _slice_endpoints, "io.k8s.api.discovery.v1.EndpointSlice#endpoints"),
+        column("AddressType", text("addressType"), "io.k8s.api.discovery.v1.EndpointSlice#addressType"),
+        column("Ports", network.slice_ports, "io.k8s.api.discovery.v1.EndpointSlice#ports"),
+        column("Endpoints", network.slice_endpoints, "io.k8s.api.discovery.v1.EndpointSlice#endpoints"),
         AGE,
     ],
-    "namespaces": lambda: [NAME, _col("Status", text("status.phase"), "The status of the namespace"), AGE],
+    "namespaces": lambda: [NAME, column("Status", text("status.phase"), "The status of the namespace"), AGE],
     "secrets": lambda: [
         NAME,
-        _col("Type", text("type"), _CORE + "Secret#type"),
-        _col("Data", count("data"), _CORE + "Secret#data"),
+        column("Type", text("type"), _CORE + "Secret#type"),
+        column("Data", count("data"), _CORE + "Secret#data"),
         AGE,
     ],
-    "configmaps": lambda: [NAME, _col("Data", count("data", "binaryData"), _CORE + "ConfigMap#data"), AGE],
+    "configmaps": lambda: [NAME, column("Data", count("data", "binaryData"), _CORE + "ConfigMap#data"), AGE],
     "serviceaccounts": lambda: [NAME, AGE],
     "leases.coordination.k8s.io": lambda: [
         NAME,
-        _col("Holder", text("spec.holderIdentity"), "io.k8s.api.coordination.v1.LeaseSpec#holderIdentity"),
+        column("Holder", text("spec.holderIdentity"), "io.k8s.api.coordination.v1.LeaseSpec#holderIdentity"),
         AGE,
     ],
     "controllerrevisions.apps": lambda: [
         NAME,
-        _col("Controller", _owner, "Controller of the object"),
-        _col("Revision", number("revision"), _APPS + "ControllerRevision#revision"),
+        column("Controller", _owner, "Controller of the object"),
+        column("Revision", number("revision"), _APPS + "ControllerRevision#revision"),
         AGE,
     ],
     "networkpolicies.networking.k8s.io": lambda: [
         NAME,
-        _col(
+        column(
             "Pod-Selector",
             lambda obj, now: selector_text(look(obj, "spec.podSelector")),
             "io.k8s.api.networking.v1.NetworkPolicySpec#podSelector",
@@ -687,20 +363,20 @@ _LAYOUTS: Final[Mapping[str, Callable[[], Iterable[Column]]]] = {
     ],
     "ingressclasses.networking.k8s.io": lambda: [
         NAME,
-        _col("Controller", text("spec.controller"), "Controller that is responsible for handling this class"),
-        _col("Parameters", _parameters, "A reference to a resource with additional parameters"),
+        column("Controller", text("spec.controller"), "Controller that is responsible for handling this class"),
+        column("Parameters", network.parameters, "A reference to a resource with additional parameters"),
         AGE,
     ],
     "storageclasses.storage.k8s.io": lambda: [
         Column("Name", _storage_class_name, META + "name", format="name"),
-        _col("Provisioner", text("provisioner"), "io.k8s.api.storage.v1.StorageClass#provisioner"),
-        _col("ReclaimPolicy", text("reclaimPolicy", "Delete"), "io.k8s.api.storage.v1.StorageClass#reclaimPolicy"),
-        _col(
+        column("Provisioner", text("provisioner"), "io.k8s.api.storage.v1.StorageClass#provisioner"),
+        column("ReclaimPolicy", text("reclaimPolicy", "Delete"), "io.k8s.api.storage.v1.StorageClass#reclaimPolicy"),
+        column(
             "VolumeBindingMode",
             text("volumeBindingMode", UNSET),
             "io.k8s.api.storage.v1.StorageClass#volumeBindingMode",
         ),
-        _col(
+        column(
             "AllowVolumeExpansion",
             lambda obj, now: "true" if obj.get("allowVolumeExpansion") else "false",
             "io.k8s.api.storage.v1.StorageClass#allowVolumeExpansion",
@@ -709,43 +385,45 @@ _LAYOUTS: Final[Mapping[str, Callable[[], Iterable[Column]]]] = {
     ],
     "priorityclasses.scheduling.k8s.io": lambda: [
         NAME,
-        _col("Value", number("value"), "io.k8s.api.scheduling.v1.PriorityClass#value"),
-        _col(
+        column("Value", number("value"), "io.k8s.api.scheduling.v1.PriorityClass#value"),
+        column(
             "Global-Default",
             _yes("globalDefault"),
             "io.k8s.api.scheduling.v1.PriorityClass#globalDefault",
             type="boolean",
         ),
         AGE,
-        _col("PreemptionPolicy", text("preemptionPolicy"), "io.k8s.api.scheduling.v1.PriorityClass#preemptionPolicy"),
+        column("PreemptionPolicy", text("preemptionPolicy"), "io.k8s.api.scheduling.v1.PriorityClass#preemptionPolicy"),
     ],
     "runtimeclasses.node.k8s.io": lambda: [
         NAME,
-        _col("Handler", text("handler"), "io.k8s.api.node.v1.RuntimeClass#handler"),
+        column("Handler", text("handler"), "io.k8s.api.node.v1.RuntimeClass#handler"),
         AGE,
     ],
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": lambda: [
         NAME,
-        _col("Webhooks", _webhooks, "Webhooks indicates the number of webhooks registered in this configuration"),
+        column("Webhooks", _webhooks, "Webhooks indicates the number of webhooks registered in this configuration"),
         AGE,
     ],
     "validatingwebhookconfigurations.admissionregistration.k8s.io": lambda: [
         NAME,
-        _col("Webhooks", _webhooks, "Webhooks indicates the number of webhooks registered in this configuration"),
+        column("Webhooks", _webhooks, "Webhooks indicates the number of webhooks registered in this configuration"),
         AGE,
     ],
     "certificatesigningrequests.certificates.k8s.io": lambda: [
         NAME,
         AGE,
-        _col("SignerName", text("spec.signerName"), "The signer"),
-        _col("Requestor", text("spec.username"), "The requestor"),
-        _col("RequestedDuration", _csr_duration, "The requested duration"),
-        _col("Condition", _csr_condition, "The condition"),
+        column("SignerName", text("spec.signerName"), "The signer"),
+        column("Requestor", text("spec.username"), "The requestor"),
+        column("RequestedDuration", _csr_duration, "The requested duration"),
+        column("Condition", _csr_condition, "The condition"),
     ],
     "scales.autoscaling": lambda: [
         NAME,
-        _col("Desired", number("spec.replicas"), "io.k8s.api.autoscaling.v1.ScaleSpec#replicas", type="integer"),
-        _col("Available", number("status.replicas"), "io.k8s.api.autoscaling.v1.ScaleStatus#replicas", type="integer"),
+        column("Desired", number("spec.replicas"), "io.k8s.api.autoscaling.v1.ScaleSpec#replicas", type="integer"),
+        column(
+            "Available", number("status.replicas"), "io.k8s.api.autoscaling.v1.ScaleStatus#replicas", type="integer"
+        ),
         AGE,
     ],
     "roles.rbac.authorization.k8s.io": lambda: [NAME, CREATED_AT],
@@ -767,6 +445,3 @@ def layout(storage: str) -> Layout:
         return pods.LAYOUT
     columns = _LAYOUTS.get(storage)
     return Layout(list(columns())) if columns is not None else Layout([NAME, CREATED_AT])
-
-
-__all__ = ["age", "layout"]

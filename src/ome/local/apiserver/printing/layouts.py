@@ -36,6 +36,11 @@ class Column:
         }
 
 
+def column(name: str, cell: Cell, about: str = "", *, wide: bool = False, type: str = "string") -> Column:
+    """A column without a format."""
+    return Column(name, cell, about, wide, type)
+
+
 def description(about: str) -> str:
     """The text of an `about`; looked up in the API's own documentation where it names a property."""
     owner, found, property_ = about.partition("#")
@@ -181,6 +186,10 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
         }
         parts.append(forms.get(operator, key))
     return ",".join(parts) or NONE
+
+
+def plain_selector(path: str, about: str, *, wide: bool = True, name: str = "Selector") -> Column:
+    return column(name, lambda obj, now: labels_text(look(obj, path)), about, wide=wide)
 
 
 NAME: Final = Column("Name", text("metadata.name"), META + "name", format="name")
