@@ -158,5 +158,6 @@ def _denial(work: Work, row: InstanceStatus, how: str) -> budgets.Denial | None:
             return budgets.gang_surge(budget, work.per_instance, work.rows, work.members, work.now)
         return budgets.surge(budget, row.index, work.rows, work.members, work.now)
     budget = budgets.resolve(work.strategy.max_unavailable, work.size)
-    others = {index: other for index, other in work.rows.items() if index != row.index}
-    return budgets.unavailability(budget, budgets.unavailable(others))
+    if row.operation is not None and row.operation.type == "Update":
+        return None  # a failed update that is kept is counted already: going on takes nobody else down
+    return budgets.unavailability(budget, budgets.unavailable(work.rows))

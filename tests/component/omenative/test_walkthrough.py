@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from ome.api.meta import parse_timestamp
 from ome.kube.resources import INFERENCE_REPLICAS, INFERENCE_SERVICES, PODS
 from tests.support.world import World, in_world
 
-from .stage import IMAGE, MISSING, ROOMS, chat, images, pod_names, replica, set_stage, settled, state, status
+from .stage import IMAGE, MISSING, ROOMS, RUNTIME, chat, images, pod_names, replica, set_stage, settled, state, status
 
 RELEASE = "ome.io/release-held-revision"
 ABOUT = "InferenceReplica prod/chat-engine component=engine"
@@ -204,3 +205,39 @@ async def test_a_deleted_service_takes_its_replica_and_its_pods_along(world: Wor
         assert await world.list(INFERENCE_REPLICAS, "prod") == []
 
     await world.eventually(gone, timeout=90)
+
+
+@pytest.mark.spec("RB-51")
+@in_world(nodes=2, rooms=ROOMS)
+async def test_a_runtime_edit_replaces_the_held_revision(world: World) -> None:
+    await set_stage(world)
+    await world.apply(chat())
+    await settled(world)
+    held = await hold(world)
+    edited = copy.deepcopy(RUNTIME)
+    edited["spec"]["engineConfig"]["runner"]["env"] = [{"name": "MODE", "value": "fast"}]
+    await images(world)
+    await world.apply(edited)
+    after = await settled(world, timeout=90)
+    assert after["currentRevision"] != held
+    assert "retryBlocks" not in after
+    assert await world.events("prod", "RetryBlockReleased") == []
+
+
+@pytest.mark.spec("ON-1", "ON-7")
+@in_world(nodes=2, rooms=ROOMS)
+async def test_a_service_of_leaders_and_workers_is_served_and_rolled_as_gangs(world: World) -> None:
+    await set_stage(world)
+    service = chat(replicas=1)
+    del service["spec"]["deploymentMode"]
+    runner = service["spec"]["engine"].pop("runner")
+    service["spec"]["engine"]["leader"] = {"runner": runner}
+    service["spec"]["engine"]["worker"] = {"size": 1, "runner": runner}
+    await world.apply(service)
+    await settled(world)
+    assert await pod_names(world) == ["chat-engine-0-leader-0", "chat-engine-0-worker-0"]
+    runner["env"] = [{"name": "MODE", "value": "fast"}]
+    await world.apply(service)
+    await world.sleep(1)
+    await settled(world, timeout=90)
+    assert await pod_names(world) == ["chat-engine-1-leader-0", "chat-engine-1-worker-0"]
