@@ -87,8 +87,12 @@ class Namespaces:
         if resource == "namespaces":
             if event.type is not EventType.DELETED:
                 self._look_at(record.name)
-        elif event.type is EventType.DELETED and record.namespace:
+        elif event.type is EventType.DELETED and record.namespace and self._is_going(record.namespace):
             self._look_at(record.namespace)
+
+    def _is_going(self, name: str) -> bool:
+        record = self._core.get(self._namespaces, "", name)
+        return record is not None and b'"deletionTimestamp"' in record.body
 
     def follow(self, resource: str, event: Event) -> None:
         """After a commit: a namespace that has come gets its things before anybody can miss them."""
