@@ -17,7 +17,7 @@ from ome.api.meta import ObjectReference
 from ome.api.types.inference_service import InferenceService
 from ome.kube.cache import Key
 from ome.kube.controller import After, Controller, Done, Environment, Outcome, Retry
-from ome.kube.errors import Forbidden, Invalid, KubeError, NotFound
+from ome.kube.errors import Forbidden, Invalid, KubeError, NamespaceTerminating, NotFound
 from ome.kube.resources import CLUSTER_SERVING_RUNTIMES, INFERENCE_SERVICES, SERVING_RUNTIMES
 from ome.rendering.model import Rendering
 from ome.rendering.modes import is_virtual
@@ -254,7 +254,7 @@ class InferenceServiceController:
                 await self._remove(service, memory, removal)
         except KubeError as error:
             failure = error
-            if isinstance(error, Invalid | Forbidden):
+            if isinstance(error, Invalid | Forbidden) and not isinstance(error, NamespaceTerminating):
                 # Nobody but the user can mend it, and users do not read logs.
                 await self._event(service, Event("InternalError", f"Failed to reconcile component: {error}"))
             log.warning(

@@ -283,9 +283,11 @@ def _told(built: Built) -> RenderError | None:
 
 
 def _observed_report(snapshot: Snapshot) -> Report:
+    """Every component as it is; also one that is no longer declared, while its objects wait to be removed."""
     report = Report()
     for component in names.COMPONENTS:
-        if snapshot.service.spec.component(component) is not None:
+        left = component in snapshot.service.status.components
+        if left or snapshot.service.spec.component(component) is not None:
             _observe_component(snapshot, component, report)
     return report
 

@@ -11,6 +11,7 @@ from ome.kube.resources import (
     DEPLOYMENTS,
     HPAS,
     INFERENCE_SERVICES,
+    NAMESPACES,
     PDBS,
     PODS,
     SERVICES,
@@ -482,5 +483,37 @@ def test_a_frozen_service_still_tells_that_its_pod_died() -> None:
         await stage.ready()
         assert await pin(stage) == (A, "RevisionMismatch")
         assert [item[2] for item in await children(stage)] == [item[2] for item in before]
+
+    run(scenario)
+
+
+def test_a_component_removed_while_frozen_stays_until_the_freeze_ends() -> None:
+    router = {"runner": {"name": "router", "image": "r:1", "ports": [{"containerPort": 8000}]}}
+
+    async def scenario(stage: Stage) -> None:
+        await serving(stage, pinned(router=router))
+        await fraction(stage, "0.85")
+        before = await children(stage)
+        await stage.client.patch(INFERENCE_SERVICES, "chat", "prod", {"spec": {"router": None}})
+        await stage.settle()
+        assert await children(stage) == before
+        assert "router" in (await stage.status())["components"]
+        assert (await stage.condition("RouterReady") or {})["status"] == "True"
+        await token(stage, "t1")
+        assert await stage.find(DEPLOYMENTS, "chat-router") is None
+        assert "router" not in (await stage.status())["components"]
+        assert await stage.condition("RouterReady") is None
+
+    run(scenario)
+
+
+def test_a_terminating_namespace_takes_its_service_along_quietly() -> None:
+    async def scenario(stage: Stage) -> None:
+        await serving(stage, pinned())
+        await stage.client.delete(NAMESPACES, "prod")
+        await stage.settle(30)
+        assert await stage.find(INFERENCE_SERVICES, "chat") is None
+        assert await stage.find(NAMESPACES, "prod") is None
+        assert await stage.revisions() == [A]
 
     run(scenario)
