@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from ome.local.apiserver.network import FIRST_ADDRESS
+
 AUTHORITY_DAYS: Final = 3650
 SERVING_DAYS: Final = 365
 RENEW_BEFORE: Final = timedelta(days=30)
@@ -54,7 +56,11 @@ class Certificates:
 
 
 def ensure(folder: Path, addresses: Sequence[str], now: datetime) -> Certificates:
-    """Load the certificates of a folder, making what is missing or about to expire."""
+    """Load the certificates of a folder, making what is missing or about to expire.
+
+    The server is found at `addresses`, and by pods at the address of the Service `kubernetes`.
+    """
+    addresses = [*addresses, FIRST_ADDRESS]
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     files = Certificates(
         folder / "ca.crt", folder / "ca.key", folder / "serving.crt", folder / "serving.key", folder / "tokens.key"
