@@ -45,7 +45,7 @@ _REPORT: Final = "OME_LOCAL_REPORT_FD"
 )
 @click.option("--detach/--foreground", default=True, help="Return once it serves [default], or stay until Ctrl-C.")
 @output_option
-@click.argument("manager_arguments", nargs=-1, type=click.UNPROCESSED)
+@click.argument("manager_arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- FLAGS]")
 def up(
     data: DataDir,
     nodes: int,

@@ -16,7 +16,7 @@ from ome.kube.cache import Cache, Caches, Change
 from ome.kube.client import Client
 from ome.kube.clock import Clock
 from ome.kube.controller import After, Controller, Done, Outcome, Watch
-from ome.kube.errors import Conflict, Forbidden, NotFound
+from ome.kube.errors import Forbidden, NotFound
 from ome.kube.events import EventRecorder
 from ome.kube.requests import PatchType
 from ome.kube.resources import CONFIG_MAPS, NODES, PODS, SECRETS
@@ -26,7 +26,7 @@ from ome.local.node.lifecycle import OWN_CONDITIONS, Decision, PodMemory, Sight,
 from ome.local.node.nodes import is_alive
 from ome.local.node.references import Reference
 from ome.local.node.runtime import ContainerRuntime, Observation
-from ome.local.objects import ConfigObject, Json, Key, Object, reference_to
+from ome.local.objects import ConfigObject, Json, Key, Object, condition, reference_to
 
 BY_NODE: Final = "node"
 FIRST_POD_ADDRESS: Final = IPv4Address("198.18.1.1")
@@ -258,17 +258,14 @@ class Kubelet:
     async def _write(self, pod: Object, status: Json) -> None:
         """Write what there is to say, once: a status that somebody wrote by hand stays until we have news."""
         news = intent(status)
-        if self._told.get(pod.uid) == news:
+        if self._told.get(pod.uid) == news and not _given_up(pod):
             return
         body = status_difference(pod.status, status)
         if body:
             patch = {"metadata": {"uid": pod.uid}, "status": body}
-            try:
-                written = await self._client.patch(
-                    PODS, pod.name, pod.namespace, patch, type=PatchType.STRATEGIC, subresource="status"
-                )
-            except Conflict as error:
-                raise NotFound(404, "NotFound", f'pods "{pod.name}" was replaced by another') from error
+            written = await self._client.patch(
+                PODS, pod.name, pod.namespace, patch, type=PatchType.STRATEGIC, subresource="status"
+            )
             self._pods.observe(written)
         self._told[pod.uid] = news
 
@@ -286,6 +283,12 @@ class Kubelet:
             recorder = self._recorders[node.name] = EventRecorder(self._client, "kubelet", self._clock, host=node.name)
         path = f"{_field_of(pod, notice.container)}{{{notice.container}}}" if notice.container else ""
         await recorder.event(reference_to(pod, PODS, field_path=path), notice.type, notice.reason, notice.message)
+
+
+def _given_up(pod: Object) -> bool:
+    """Whether the control plane took the pod for lost with its node; it is not, or we would not be looking."""
+    found = condition(pod.status, "Ready")
+    return found is not None and found.get("reason") == "NodeNotReady"
 
 
 def intent(status: Mapping[str, Any]) -> Json:

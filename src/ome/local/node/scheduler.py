@@ -17,7 +17,7 @@ import msgspec
 from ome.kube.cache import Cache, Caches, Change
 from ome.kube.client import Client
 from ome.kube.clock import Clock
-from ome.kube.controller import Controller, Done, Outcome, Watch
+from ome.kube.controller import After, Controller, Done, Outcome, Watch
 from ome.kube.errors import Conflict, NotFound
 from ome.kube.events import EventRecorder
 from ome.kube.requests import PatchType
@@ -30,6 +30,7 @@ from ome.local.objects import Json, Key, Object, condition, reference_to, with_c
 from ome.local.plan import Actor, Emit, Patch, Plan
 
 NAME: Final = "default-scheduler"
+LOOK_AGAIN: Final = 1.0  # seconds until a pod is looked at again whose write met somebody else's
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +174,12 @@ class Scheduler:
         if pod is None or not _is_ours(pod) or self._ledger.holds(pod.uid):
             return Done()
         if pod.spec.get("schedulingGates"):
-            await self._refuse(pod, "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")
-            return Done()
+            return await self._refuse(pod, "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")
         placement = schedule(pod, self._world(pod))
         if placement.node:
-            await self._bind(pod, placement)
-        else:
-            self._waiting.add(key)
-            await self._refuse(pod, "Unschedulable", placement.message)
-        return Done()
+            return await self._bind(pod, placement)
+        self._waiting.add(key)
+        return await self._refuse(pod, "Unschedulable", placement.message)
 
     def _world(self, pod: Object) -> World:
         nodes = sorted((node for node in self._nodes.list() if not node.metadata.deleting), key=lambda node: node.name)
@@ -207,7 +205,7 @@ class Scheduler:
             self._rooms[node.uid] = known
         return known[1]
 
-    async def _bind(self, pod: Object, placement: Placement) -> None:
+    async def _bind(self, pod: Object, placement: Placement) -> Outcome:
         assumed = msgspec.structs.replace(pod, spec={**pod.spec, "nodeName": placement.node})
         self._ledger.hold(assumed, placement.node)
         self._waiting.discard(pod.key)
@@ -220,19 +218,20 @@ class Scheduler:
         try:
             await self._client.create(PODS, binding, name=pod.name, subresource="binding")
         except (NotFound, Conflict):
-            # The pod went away or was bound by somebody else: what the cache shows next decides.
+            # The pod went away or was bound by somebody else: the cache will show it.
             self._ledger.release(pod.uid)
-            return
+            return After(LOOK_AGAIN)
         except BaseException:
             self._ledger.release(pod.uid)
             raise
         message = f"Successfully assigned {pod.namespace}/{pod.name} to {placement.node}"
         await self._actor.emit(Emit(reference_to(pod, PODS), "Normal", "Scheduled", message))
+        return Done()
 
-    async def _refuse(self, pod: Object, reason: str, message: str) -> None:
+    async def _refuse(self, pod: Object, reason: str, message: str) -> Outcome:
         old = condition(pod.status, "PodScheduled")
         if old is not None and (old.get("reason"), old.get("message")) == (reason, message):
-            return
+            return Done()
         more = {"observedGeneration": pod.metadata.generation} if pod.metadata.generation else {}
         conditions = with_condition(
             [old] if old else [], "PodScheduled", "False", self._clock.now(), reason=reason, message=message, **more
@@ -245,7 +244,8 @@ class Scheduler:
         try:
             await self._actor.act(Plan((patch,)))
         except (NotFound, Conflict):
-            return
+            return After(LOOK_AGAIN)
+        return Done()
 
 
 def _is_ours(pod: Object) -> bool:
