@@ -151,7 +151,7 @@ def apply(
     The merged object is raw: the caller decodes, defaults and validates it. `applied` is the request's body as sent.
     Raises 400 when the body carries managedFields, 500 when it does not fit the type, 409 for conflicts unless `force`.
     """
-    if (applied.get("metadata") or {}).get("managedFields"):
+    if _metadata(applied).get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     faults = typed.faults(dict(applied), context.type)
     if faults:
@@ -171,6 +171,11 @@ def apply(
     if context.manager == _KUBECTL and _last_applied(base) is not None:
         merged = _with_last_applied(merged, applied)
     return merged, managers.encode(after)
+
+
+def _metadata(obj: Object) -> Mapping[str, Any]:
+    metadata = obj.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}
 
 
 class _ConflictsError(Exception):
@@ -256,7 +261,7 @@ def _conflict(found: list[tuple[Manager, FieldSet]]) -> Problem:
 
 
 def _not_typed(applied: Object, context: Context, faults: list[str]) -> Problem:
-    meta = applied.get("metadata") or {}
+    meta = _metadata(applied)
     group, _, version = context.api_version.rpartition("/")
     text = faults[0] if len(faults) == 1 else "errors:\n" + "\n".join(f"  {fault}" for fault in faults)
     where = f"{meta.get('namespace', '')}/{meta.get('name', '')}; {group}/{version}, Kind={applied.get('kind', '')}"
