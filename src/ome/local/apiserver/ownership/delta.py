@@ -52,16 +52,18 @@ def whole(value: Any, node: TypeNode) -> FieldSet:
         shape = Shape.MAP if isinstance(value, dict) else Shape.SCALAR
     if isinstance(value, Repeated) or shape is Shape.SCALAR or not value:
         return {}
-    if not isinstance(value, list if shape is Shape.LIST else dict):
-        return {}
     if node.atomic or (shape is Shape.LIST and node.list_type == "atomic"):
         return {}
     found: dict[str, Any] = {".": {}}
     if shape is Shape.LIST:
+        if not isinstance(value, list):
+            return {}
         element = node.element or types.ANY
         for key, item in index(value, node).items():
             found[key] = whole(item, element)
         return found
+    if not isinstance(value, dict):
+        return {}
     for name, item in value.items():
         found[f"f:{name}"] = whole(item, node.child(name) or types.ANY)
     return found
