@@ -34,9 +34,14 @@ class Engines:
     cache: Cache[Pod]
     port: int
     busy: dict[str, int] = field(default_factory=dict)
+    _turns: dict[str, int] = field(default_factory=dict)
+
+    def took(self, address: str) -> None:
+        """A request went to this pod: the others are next."""
+        self._turns[address] = max(self._turns.values(), default=0) + 1
 
     def ready(self) -> list[str]:
-        """Addresses of pods that are Ready and not ending, the least busy first."""
+        """Addresses of pods that are Ready and not ending, the least busy first, those equally busy in turn."""
         found = [
             pod.status.pod_ip
             for pod in self.cache.list()
@@ -44,7 +49,7 @@ class Engines:
             and not pod.metadata.deleting
             and any(condition.type == "Ready" and condition.true for condition in pod.status.conditions)
         ]
-        return sorted(found, key=lambda address: (self.busy.get(address, 0), address))
+        return sorted(found, key=lambda address: (self.busy.get(address, 0), self._turns.get(address, 0), address))
 
 
 def build_app(engines: Engines, in_flight: InFlight, session: aiohttp.ClientSession) -> web.Application:
@@ -58,6 +63,7 @@ def build_app(engines: Engines, in_flight: InFlight, session: aiohttp.ClientSess
         headers = {name: value for name, value in request.headers.items() if name.lower() not in HOP_BY_HOP}
         for address in engines.ready():
             engines.busy[address] = engines.busy.get(address, 0) + 1
+            engines.took(address)
             try:
                 return await _through(session, f"http://{address}:{engines.port}", request, headers, body)
             except aiohttp.ClientConnectorError:
