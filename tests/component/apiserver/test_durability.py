@@ -67,10 +67,11 @@ def _write_until_killed(database: Path, round: int, seconds: float) -> list[tupl
     assert process.stdout is not None
     try:
         assert process.stdout.readline() == "ready\n"
+        first = process.stdout.readline()
         time.sleep(seconds)
     finally:
         process.send_signal(signal.SIGKILL)
-    said = process.stdout.read()
+    said = first + process.stdout.read()
     process.wait(timeout=10)
     lines = said.splitlines() if said.endswith("\n") else said.splitlines()[:-1]
     return [(sign, name, int(version)) for sign, name, version in (line.split() for line in lines)]
@@ -94,7 +95,7 @@ def _rounds(folder: Path, count: int) -> None:
     database, chance = folder / "cluster.db", random.Random(3)
     kept: dict[str, int] = {}
     for round in range(count):
-        said = _write_until_killed(database, round, 0.2 + chance.random() / 3)
+        said = _write_until_killed(database, round, 0.1 + chance.random() / 3)
         assert said, "nothing was written: the test proves nothing"
         for sign, name, version in said:
             if sign == "+":
