@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 from dataclasses import replace
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from ome.local.apiserver.http import HttpRequest, User
 from tests.component.apiserver.api import CONFIG_MAPS, Api, config_map, with_api
@@ -135,3 +140,23 @@ async def test_may_i(api: Api) -> None:
     assert (await api.post(path, asked))["status.allowed"] is True
     robot = await _as_account(api)
     assert (await robot.post(path, asked))["status.allowed"] is False
+
+
+@with_api()
+async def test_others_can_verify_a_token_with_the_published_key(api: Api) -> None:
+    robot = await _as_account(api)
+    head, claims, signature = robot.token.split(".")
+    key = (await api.get("/openid/v1/jwks"))["keys.0"]
+    assert (key["alg"], key["crv"]) == ("ES256", "P-256")
+    x, y = (int.from_bytes(_decoded(key[name]), "big") for name in "xy")
+    public = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
+    raw = _decoded(signature)
+    der = encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
+    public.verify(der, f"{head}.{claims}".encode(), ec.ECDSA(hashes.SHA256()))
+    said = json.loads(_decoded(claims))
+    assert said["iss"] == (await api.get("/.well-known/openid-configuration"))["issuer"]
+    assert said["sub"] == "system:serviceaccount:default:robot"
+
+
+def _decoded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -417,6 +417,10 @@ class ApiServer:
             return self._health(request, parts)
         if path == "/version":
             return HttpResponse(200, answers.headers("application/json"), _version())
+        if path == "/.well-known/openid-configuration":
+            return _json(self._tokens.configuration(), "application/json")
+        if path == "/openid/v1/jwks":
+            return _json(self._tokens.keys(), "application/jwk-set+json")
         if path == "/":
             paths = [
                 "/api",
@@ -442,6 +446,11 @@ class ApiServer:
         if Query(request.query).flag("verbose"):
             return _text(200, f"[+]ping ok\n{parts[0]} check passed\n")
         return _text(200, "ok")
+
+
+def _json(value: dict[str, Any], content_type: str) -> HttpResponse:
+    headers = {"content-type": content_type, "cache-control": "public, max-age=3600"}
+    return HttpResponse(200, headers, negotiate.dump_json(value))
 
 
 def _text(status: int, text: str) -> HttpResponse:

@@ -23,6 +23,7 @@ from ome.local.apiserver.http import User
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 AUDIENCE: Final = "https://kubernetes.default.svc"
 HALF: Final = 32
+KEY_ID: Final = "ome-local"
 BOUND_KINDS: Final = {"Pod": ("pods", "pod"), "Secret": ("secrets", "secret"), "Node": ("nodes", "node")}
 
 
@@ -91,7 +92,7 @@ class Tokens:
         return self._signed(claims)
 
     def _signed(self, claims: dict[str, Any]) -> str:
-        head = _encode(json.dumps({"alg": "ES256", "kid": "ome-local"}, separators=(",", ":")).encode())
+        head = _encode(json.dumps({"alg": "ES256", "kid": KEY_ID}, separators=(",", ":")).encode())
         text = f"{head}.{_encode(json.dumps(claims, separators=(',', ':')).encode())}"
         r, s = decode_dss_signature(self._key.sign(text.encode(), ec.ECDSA(hashes.SHA256())))
         return f"{text}.{_encode(r.to_bytes(HALF, 'big') + s.to_bytes(HALF, 'big'))}"
@@ -118,6 +119,23 @@ class Tokens:
             self._checked.clear()
         self._checked[token] = claims
         return claims
+
+    def configuration(self) -> dict[str, Any]:
+        """What /.well-known/openid-configuration says."""
+        return {
+            "issuer": ISSUER,
+            "jwks_uri": f"{ISSUER}/openid/v1/jwks",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["ES256"],
+        }
+
+    def keys(self) -> dict[str, Any]:
+        """The public key that verifies tokens, as a JWK set."""
+        numbers = self._key.public_key().public_numbers()
+        x, y = (_encode(value.to_bytes(HALF, "big")) for value in (numbers.x, numbers.y))
+        key = {"use": "sig", "kty": "EC", "kid": KEY_ID, "crv": "P-256", "alg": "ES256", "x": x, "y": y}
+        return {"keys": [key]}
 
     def user(self, token: str) -> User | None:
         """Who a token lets in to this server."""
