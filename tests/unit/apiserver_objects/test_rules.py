@@ -82,6 +82,11 @@ RULES: dict[str, Any] = {
                         {"rule": "self > timestamp('2020-01-01T00:00:00Z')", "message": "too early"}
                     ],
                 },
+                "p": {
+                    "type": "string",
+                    "format": "duration",
+                    "x-kubernetes-validations": [{"rule": "self < duration('2h')", "message": "too long"}],
+                },
                 "x": {
                     "x-kubernetes-int-or-string": True,
                     "x-kubernetes-validations": [
@@ -104,6 +109,7 @@ def faults(spec: dict[str, Any], old: dict[str, Any] | None = None, name: str = 
     return [str(error) for error in RULE.validate(whole(spec), whole(old) if old is not None else None)]
 
 
+_EARLY = 'spec.d: Invalid value: "2020-01-01T01:00:00.5+02:00": too early'
 FAULTS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "all well": ({}, []),
     "the message, without the value of an object": (
@@ -130,6 +136,11 @@ FAULTS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "on a map": ({"m": {"a": "bad"}}, ["spec.m: Invalid value: no bad value"]),
     "on a time": ({"d": "2019-01-01T00:00:00Z"}, ['spec.d: Invalid value: "2019-01-01T00:00:00Z": too early']),
+    "on a time with an offset": ({"d": "2020-01-01T01:00:00.5+02:00"}, [_EARLY]),
+    "on a time in small letters": ({"d": "2020-01-01t01:00:00z"}, []),
+    "on a duration": ({"p": "1h59m"}, []),
+    "on a duration in words": ({"p": "2 hours"}, ['spec.p: Invalid value: "2 hours": too long']),
+    "on a duration of small parts": ({"p": "9000000 micros"}, []),
     "on what is integer or text": ({"x": "few"}, ['spec.x: Invalid value: "few": neither small nor many']),
     "a fault of the schema hides the rules": (
         {"min": "text"},

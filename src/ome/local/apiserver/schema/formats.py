@@ -53,6 +53,29 @@ def _is_duration(text: str) -> bool:
     return is_go_duration(text) or _DURATION_WORDS.fullmatch(text) is not None
 
 
+_UNIT_SECONDS: Final = {
+    "n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "mic": 1e-6, "ms": 1e-3, "mil": 1e-3, "m": 60.0, "s": 1.0,
+    "h": 3600.0, "d": 86400.0, "w": 604800.0,
+}  # fmt: skip
+
+
+def duration_seconds(text: str) -> float:
+    """The seconds of a text of the format `duration`, Go's (`1h30m`) or in words (`2 days`). Raises ValueError."""
+    if not _is_duration(text):
+        raise ValueError(f"not a duration: {text}")
+    total = 0.0
+    for number, unit in re.findall(r"(\d+\.?\d*|\.\d+)\s*([a-zµμ]*)", text.lower()):
+        total += float(number) * _unit_seconds(unit)
+    return -total if text.startswith("-") else total
+
+
+def _unit_seconds(unit: str) -> float:
+    for length in (3, 2, 1):
+        if unit[:length] in _UNIT_SECONDS:
+            return _UNIT_SECONDS[unit[:length]]
+    return 0.0
+
+
 def _is_ip(version: int) -> Callable[[str], bool]:
     def check(text: str) -> bool:
         try:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Final
 
 from ome.local.apiserver import cel
 from ome.local.apiserver.errors import OMITTED, FieldError
-from ome.local.apiserver.schema import values
+from ome.local.apiserver.schema import formats, values
 from ome.local.apiserver.schema.structural import Node, mentions_rules
 from ome.local.apiserver.schema.validate import ABSENT, correlate
 
 _REASONS: Final = ("FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate")
-_SELF_TYPES: Final = {"date-time": "timestamp", "datetime": "timestamp", "byte": "bytes", "date": "timestamp"}
+_SELF_TYPES: Final = {"date-time": "timestamp", "date": "timestamp", "duration": "duration", "byte": "bytes"}
 
 
 class Rule:
@@ -126,8 +126,19 @@ def _failed(value: Any, rule: Rule, path: str, variables: Mapping[str, Any]) -> 
 
 
 def _cel_value(value: Any, rule: Rule) -> Any:
-    if rule.self_type == "timestamp" and isinstance(value, str):
-        return datetime.fromisoformat(value.replace("Z", "+00:00") if "T" in value else f"{value}T00:00:00+00:00")
-    if rule.self_type == "bytes" and isinstance(value, str):
-        return base64.b64decode(value)
+    if isinstance(value, str) and rule.self_type != "dyn":
+        return _of_format(value, rule.self_type)
     return cel.with_escaped_names(value) if rule.escapes else value
+
+
+def _of_format(text: str, self_type: str) -> Any:
+    """The value that a text of a format stands for; the text itself when the language at hand cannot read it."""
+    try:
+        if self_type == "bytes":
+            return base64.b64decode(text)
+        if self_type == "duration":
+            return timedelta(seconds=formats.duration_seconds(text))
+        moment = datetime.fromisoformat(text.upper())
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return text
