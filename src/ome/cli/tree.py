@@ -38,6 +38,9 @@ _MIGRATION = {
     "history": ("migration:history_command", "Show migrations with their audit trail."),
     "start": ("migration_start:command", "Alpha: ask OME to move one Instance."),
 }
+_AUTOSCALE = {
+    "status": ("autoscale:status_command", "Show the autoscaler of each component, as OME reports it."),
+}
 _ROLLOUT = {
     "status": ("rollout:status_command", "Show a service's rollout as OME reports it."),
     "pause": ("rollout:pause_command", "Pause a service's rollouts."),
@@ -58,6 +61,7 @@ def build() -> click.Group:
             "runtime": ("groups:runtime", "Serving runtimes: selection, inheritance, revisions."),
             "wait": ("wait:command", "Wait for a reported state of a service."),
             "migration": ("groups:migration", "Migrations of Instances between nodes."),
+            "autoscale": ("groups:autoscale", "Autoscaling of components."),
             "rollout": ("groups:rollout", "Rollouts: status, pause, resume."),
             "scale": ("scale:command", "Alpha: set a component's Instances once."),
             "version": ("version:command", "Print the version."),
@@ -68,6 +72,7 @@ def build() -> click.Group:
 def group(name: str, help: str) -> click.Group:
     """One of the groups below the root, by name."""
     commands = {"instance": _INSTANCE, "runtime": _RUNTIME, "migration": _MIGRATION, "rollout": _ROLLOUT}
+    commands["autoscale"] = _AUTOSCALE
     return LazyGroup(name, help, commands[name])
 
 
@@ -102,7 +107,8 @@ def _unexpected(app: App, error: Exception) -> int:
     from ome.kube.errors import KubeError
 
     if isinstance(error, KubeError):
-        app.err(f"error: {neutralise(str(error))}\n")
+        # An API server may answer in several lines; ours is one line for each error.
+        app.err(f"error: {neutralise(' '.join(str(error).splitlines()))}\n")
         return 1
     if os.environ.get("OME_CLI_TRACEBACK"):
         raise error

@@ -428,3 +428,72 @@ def test_a_change_before_the_patch_of_a_migration_exits_3(chat: StubCluster, too
     chat.before("PATCH", "/inferenceservices/", touch(chat, INFERENCE_SERVICES, "chat"))
     message = "guarded migration rejected; inspect migration status using preview UUID"
     assert_failed(tool(*START), chat, message, 3, 1)
+
+
+# -- autoscale ---------------------------------------------------------------------------------------------------------
+
+
+def scaled(**scaler: Any) -> dict[str, Any]:
+    base = {
+        "class": "HPA",
+        "managedBy": "ome",
+        "specSource": "default",
+        "currentReplicas": 2,
+        "desiredReplicas": 3,
+        "lastScaleTime": "2026-08-31T18:20:00Z",
+        "conditions": [{"type": "AbleToScale", "status": "True"}, {"type": "ScalingActive", "status": "True"}],
+    }
+    target = {"apiVersion": "ome.io/v1beta1", "kind": "InferenceReplica", "name": "chat-engine"}
+    entry = {"autoscaler": merged(base, scaler), "scaleTargetRef": target}
+    return service(status={"components": {"engine": entry}})
+
+
+def test_autoscale_status(cluster: StubCluster, tool: Tool) -> None:
+    cluster.put(INFERENCE_SERVICES, scaled())
+    assert tool("autoscale", "status", "chat").out == (
+        "FIELD              SERVICE    ENGINE         DECODER   ROUTER\n"
+        "STATE              Reported   Reported       -         -\n"
+        "CLASS              -          HPA            -         -\n"
+        "MANAGED-BY         -          ome            -         -\n"
+        "SPEC-SOURCE        -          default        -         -\n"
+        "TARGET-KIND        -          IR             -         -\n"
+        "TARGET-NAME        -          chat-engine    -         -\n"
+        "TARGET-EVIDENCE    -          Reported       -         -\n"
+        "CURRENT            -          2              -         -\n"
+        "DESIRED            -          3              -         -\n"
+        "REPLICA-EVIDENCE   -          Reported       -         -\n"
+        "LAST-SCALE         -          Aug31 18:20Z   -         -\n"
+        "COND-EVIDENCE      -          Reported       -         -\n"
+        "ABLE-TO-SCALE      -          True           -         -\n"
+        "SCALING-ACTIVE     -          True           -         -\n"
+    )
+    wide = tool("autoscale", "status", "chat", "-o", "wide").out.splitlines()[1].split()
+    assert wide[6] == "InferenceReplica/prod/chat-engine"
+    assert wide[-2] == "AbleToScale=True,ScalingActive=True"
+
+
+@pytest.mark.parametrize(
+    ("scaler", "state", "issue"),
+    [
+        ({"currentReplicas": None}, "Partial", "ReplicaAmbig"),
+        ({"class": "Magic"}, "Invalid", "BadClass"),
+        ({"managedBy": "external"}, "Invalid", "OwnerMismatch"),
+        ({"conditions": [{"type": "Ready", "status": "True"}]}, "Partial", "BadCondition"),
+    ],
+)
+def test_autoscale_issues(cluster: StubCluster, tool: Tool, scaler: dict[str, Any], state: str, issue: str) -> None:
+    cluster.put(INFERENCE_SERVICES, scaled(**scaler))
+    lines = tool("autoscale", "status", "chat").out.splitlines()
+    assert lines[1].split()[:3] == ["STATE", state, state]
+    assert issue in "".join(line for line in lines if line.startswith(("ISSUES", " ")))
+
+
+def test_autoscale_status_against_the_live_replica(cluster: StubCluster, tool: Tool) -> None:
+    cluster.put(INFERENCE_SERVICES, scaled())
+    cluster.put(INFERENCE_REPLICAS, replica(spec={"replicas": 3}, status={"replicas": 2}))
+    found = dict(
+        line.split()[:1] + line.split()[2:3]
+        for line in tool("autoscale", "status", "chat", "--live-scale").out.splitlines()
+    )
+    assert (found["LIVE-EVIDENCE"], found["LIVE-SPEC"], found["LIVE-CURRENT"]) == ("Reported", "3", "2")
+    assert found["LIVE-COUNT"] == "Equal"

@@ -29,8 +29,8 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 # Every leaf, so that no command can bring the asynchronous half in by a lazy import.
 LEAVES = (
-    "get", "instance", "instance_status", "release_held", "logs", "migration", "migration_start", "rollout", "runtime",
-    "runtime_explain", "runtime_sync", "runtime_tree", "scale", "status", "version", "wait",
+    "autoscale", "get", "instance", "instance_status", "release_held", "logs", "migration", "migration_start",
+    "rollout", "runtime", "runtime_explain", "runtime_sync", "runtime_tree", "scale", "status", "version", "wait",
 )  # fmt: skip
 IMPORTS = """
 import sys

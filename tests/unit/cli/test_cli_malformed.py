@@ -13,6 +13,7 @@ import pytest
 from ome.cli.actions.rollout_work import has_rollout_work, replica_is_busy
 from ome.cli.errors import CliError
 from ome.cli.evidence import (
+    autoscale,
     effective_report,
     history,
     instance_detail,
@@ -239,6 +240,10 @@ def service_reports(draw: Draw) -> None:
     )
     render_table(status_report.HEADER, status_report.rows(evidence, True))
     to_json(status_report.content(evidence))
+    scaling = autoscale.autoscaling(parent)
+    render_table(autoscale.HEADER, autoscale.rows(scaling, {}))
+    render_table(autoscale.WIDE_HEADER, autoscale.wide_rows(scaling, "prod"))
+    to_json(autoscale.content(scaling, {}))
     state = rollout(parent)
     render_table(rollout_report.HEADER, rollout_report.rows(state))
     render_table(rollout_report.WIDE_HEADER, rollout_report.wide_rows(state))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ome.api.keys import COMPONENT
 from ome.cli.evidence import objects
+from ome.cli.evidence.autoscale import autoscaling
 from ome.cli.evidence.conditions import Ready, inspect_ready
 from ome.cli.evidence.instance_detail import event_count, pod_condition, restarts
 from ome.cli.evidence.rollout import Rollout, rollout
@@ -175,41 +176,26 @@ def _component_entries(service: Mapping[str, Any]) -> dict[str, Mapping[str, Any
 
 
 def autoscaling_state(service: Mapping[str, Any]) -> str:
-    entries = _component_entries(service)
-    known = [entries[name] for name in objects.COMPONENTS if name in entries]
-    if not known:
+    found = autoscaling(service)
+    if not found.components:
         return "Unavailable / Unavailable parent status"
-    if set(entries) - set(objects.COMPONENTS):
-        return "Invalid / Reported parent status"
-    scaled = [isinstance(entry.get("autoscaler"), Mapping) for entry in known]
-    if not any(scaled):
+    if found.state == "Unavailable":
         return "Unavailable; parent read, no usable scaler status"
-    return f"{'Reported' if all(scaled) else 'Partial'} / Reported parent status"
+    return f"{found.state} / Reported parent status"
 
 
 def _scale_rows(service: Mapping[str, Any]) -> Rows:
-    found: Rows = []
-    entries = _component_entries(service)
-    for name in objects.COMPONENTS:
-        scaler = objects.get(entries.get(name), "autoscaler")
-        if name not in entries:
-            continue
-        if not isinstance(scaler, Mapping):
-            found.append((f"Scale {name}", "NotReported -/- -->- (NotReported)", False))
-            continue
-        current, desired = (objects.integer(scaler, key) for key in ("currentReplicas", "desiredReplicas"))
-        reported = current is not None or desired is not None
-        counts = f"{current or 0}->{desired or 0}" if reported else "-->-"
-        owner = f"{objects.text(scaler, 'class') or '-'}/{objects.text(scaler, 'managedBy') or '-'}"
-        state = "Reported" if reported else "NotReported"
-        target = "Reported" if objects.get(entries[name], "scaleTargetRef") is not None else "NotReported"
-        conditions = "Reported" if objects.items(scaler, "conditions") else "NotReported"
-        found += [
-            (f"Scale {name}", f"Reported {owner} {counts} ({state})", False),
-            ("Scale target", f"{name} / {target}", True),
-            ("Scale conditions", f"{name} / {conditions}", True),
+    rows: Rows = []
+    for entry in autoscaling(service).components:
+        counts = f"{entry.current}->{entry.desired}" if entry.counted else "-->-"
+        owner = f"{entry.owner_class}/{entry.managed_by}"
+        rows += [
+            (f"Scale {entry.component}", f"{entry.state} {owner} {counts} ({entry.replica_evidence})", False),
+            ("Scale target", f"{entry.component} / {entry.target_evidence}", True),
+            ("Scale conditions", f"{entry.component} / {entry.condition_evidence}", True),
+            *(("Autoscale issue", f"{entry.component} / {code}", True) for code in entry.issues),
         ]
-    return found
+    return rows
 
 
 def _placement_rows(service: Mapping[str, Any]) -> Rows:
