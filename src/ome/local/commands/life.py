@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -156,7 +157,7 @@ def _print_facts(facts: dict[str, Any], output: str) -> None:
         print_json(facts)
         return
     click.echo(f"The cluster serves on {facts['server']}, with {facts['nodes']} node(s).")
-    click.echo(f"export KUBECONFIG={facts['kubeconfig']}")
+    click.echo(f"export KUBECONFIG={shlex.quote(facts['kubeconfig'])}")
 
 
 @click.command()
@@ -273,8 +274,8 @@ def reset(data: DataDir, yes: bool) -> None:
 def _ours(data: DataDir) -> list[Path]:
     """What a cluster makes in its data directory; anything else there is not ours to delete."""
     folders = (data.certificates, data.log.parent, data.volumes, data.pods, data.manager)
-    # What the process pods leave: sockets, and the ports of `ome local url`.
-    processes = [data.root / "run", data.root / "nodes", data.stand_in, data.urls]
+    # What the process pods leave: sockets, the nodes' files, weights, and the ports of `ome local url`.
+    processes = [*(data.root / name for name in ("run", "nodes", "weights")), data.stand_in, data.urls]
     database = [data.database.with_name(data.database.name + suffix) for suffix in ("", "-wal", "-shm")]
     return [*folders, *processes, *database, data.kubeconfig, data.state, data.lock]
 
