@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from ome.api.meta import parse_timestamp
-from ome.kube.resources import INFERENCE_REPLICAS, INFERENCE_SERVICES, PODS
+from ome.kube.resources import CONTROLLER_REVISIONS, INFERENCE_REPLICAS, INFERENCE_SERVICES, PODS
 from tests.support.world import World, in_world
 
 from .stage import IMAGE, MISSING, ROOMS, RUNTIME, chat, images, pod_names, replica, set_stage, settled, state, status
@@ -207,7 +207,7 @@ async def test_a_deleted_service_takes_its_replica_and_its_pods_along(world: Wor
     await world.eventually(gone, timeout=90)
 
 
-@pytest.mark.spec("RB-51")
+@pytest.mark.spec("RB-51", "RR-33")
 @in_world(nodes=2, rooms=ROOMS)
 async def test_a_runtime_edit_replaces_the_held_revision(world: World) -> None:
     await set_stage(world)
@@ -222,6 +222,8 @@ async def test_a_runtime_edit_replaces_the_held_revision(world: World) -> None:
     assert after["currentRevision"] != held
     assert "retryBlocks" not in after
     assert await world.events("prod", "RetryBlockReleased") == []
+    stored = await world.list(CONTROLLER_REVISIONS)
+    assert not any("ome.io/runtime-of" in revision["metadata"].get("labels", {}) for revision in stored)
 
 
 @pytest.mark.spec("ON-1", "ON-7")

@@ -17,6 +17,7 @@ from ome.kube.resources import (
     SERVICES,
     SERVING_RUNTIMES,
 )
+from ome.runtimes.revisions import draft_revision
 
 from .objects import model_and_runtime, pinned, runtime, service, serving
 from .stage import OME, Stage, run, set_pod
@@ -131,6 +132,29 @@ def test_drift_freezes_and_undoing_the_change_applies_what_was_edited_meanwhile(
     run(scenario)
 
 
+@pytest.mark.spec("RR-7", "RR-36")
+@pytest.mark.parametrize("way", ["roll forward", "revision", "undo"])
+def test_every_way_out_of_drift_applies_what_was_edited_meanwhile(way: str) -> None:
+    async def scenario(stage: Stage) -> None:
+        await serving(stage, pinned())
+        await fraction(stage, "0.85")
+        edit = {"spec": {"engine": {"minReplicas": 2, "maxReplicas": 2}}}
+        await stage.client.patch(INFERENCE_SERVICES, "chat", "prod", edit)
+        await stage.settle()
+        assert (await stage.get(HPAS, "chat-engine"))["spec"]["minReplicas"] == 1
+        if way == "roll forward":
+            await token(stage, "t1")
+        elif way == "revision":
+            await reference(stage, revision=A)
+        else:
+            await fraction(stage, "0.9")
+        assert await pin(stage) == (B if way == "roll forward" else A, None)
+        assert (await stage.get(HPAS, "chat-engine"))["spec"]["minReplicas"] == 2
+        assert (await stage.args())[-1] == f"--mem-frac={'0.85' if way == 'roll forward' else '0.9'}"
+
+    run(scenario)
+
+
 @pytest.mark.spec("RR-9", "RR-10", "RR-35", "RR-39")
 def test_a_new_token_rolls_forward_once() -> None:
     async def scenario(stage: Stage) -> None:
@@ -147,6 +171,7 @@ def test_a_new_token_rolls_forward_once() -> None:
         assert (await stage.args())[-1] == "--mem-frac=0.85"
         assert (await stage.condition("Ready") or {})["status"] == "True"
         assert "runtime-sync" not in str(await children(stage))
+        assert "runtime-sync" not in str((await stage.client.list(PODS, "prod")).items)
         await fraction(stage, "0.8")
         await token(stage, "t1")
         assert await pin(stage) == (B, "RevisionMismatch")
@@ -160,8 +185,9 @@ def test_a_token_set_before_the_edit_waits_and_no_drift_is_ever_seen() -> None:
     async def scenario(stage: Stage) -> None:
         await serving(stage, pinned())
         before = await children(stage)
-        await token(stage, "early")
-        assert await children(stage) == before
+        for value in ("earlier", "early"):
+            await token(stage, value)
+            assert await children(stage) == before
         assert "lastRuntimeSyncToken" not in await stage.status()
         seen: list[bool] = []
 
@@ -193,15 +219,17 @@ def test_a_token_present_at_the_first_pin_is_spent() -> None:
     run(scenario)
 
 
-@pytest.mark.spec("RR-13")
+@pytest.mark.spec("RR-8", "RR-13")
 def test_undoing_the_edit_records_no_waiting_token() -> None:
     async def scenario(stage: Stage) -> None:
         await serving(stage, pinned())
+        ready = await stage.condition("Ready")
         await fraction(stage, "0.85", disabled=True)
         await token(stage, "waiting")
         assert await pin(stage) == (A, "RevisionMismatch")
         await fraction(stage, "0.9")
         assert await pin(stage) == (A, None)
+        assert await stage.condition("Ready") == ready
         assert "lastRuntimeSyncToken" not in await stage.status()
 
     run(scenario)
@@ -393,11 +421,12 @@ def test_an_inheriting_runtime_is_pinned_merged_drifts_with_its_parent_and_heals
 
 
 @pytest.mark.spec("RR-24", "RR-45")
-def test_going_live_keeps_the_record_of_the_pin() -> None:
+@pytest.mark.parametrize("live", [True, None], ids=["autoSync true", "autoSync removed"])
+def test_going_live_keeps_the_record_of_the_pin(live: bool | None) -> None:
     async def scenario(stage: Stage) -> None:
         await serving(stage, pinned())
         await fraction(stage, "0.85")
-        await reference(stage, autoSync=True)
+        await reference(stage, autoSync=live)
         assert await pin(stage) == (A, "RevisionMismatch")
         assert (await stage.args())[-1] == "--mem-frac=0.85"
         await reference(stage, autoSync=False)
@@ -423,7 +452,25 @@ def test_a_service_without_a_runtime_name_never_pins() -> None:
     run(scenario)
 
 
-@pytest.mark.spec("RR-32", "RR-42")
+@pytest.mark.spec("RR-32")
+def test_a_disabled_pinned_spec_is_reported_and_not_rendered() -> None:
+    async def scenario(stage: Stage) -> None:
+        await serving(stage, pinned())
+        before = await children(stage)
+        draft = draft_revision("ServingRuntime", "sglang", "prod", runtime("0.8", disabled=True)["spec"])
+        await stage.create(CONTROLLER_REVISIONS, draft.to_object(OME))
+        await reference(stage, revision=draft.name)
+        (event,) = await stage.events("RuntimeValidationError")
+        assert event["message"] == "Runtime sglang failed validation: namespace-scoped runtime sglang is disabled"
+        assert event["type"] == "Warning"
+        assert await children(stage) == before
+        await reference(stage, revision=A)
+        assert await pin(stage) == (A, None)
+
+    run(scenario)
+
+
+@pytest.mark.spec("RR-42")
 def test_a_disabled_runtime_is_no_pin_and_moves_none() -> None:
     async def scenario(stage: Stage) -> None:
         await model_and_runtime(stage)

@@ -348,7 +348,7 @@ ERRORS: dict[str, tuple[World, PinIntent, PinState, type, str]] = {
 }
 
 
-@pytest.mark.spec("RR-42")
+@pytest.mark.spec("RR-21", "RR-22", "RR-32", "RR-42")
 @pytest.mark.parametrize(("world", "asked", "state", "type_", "text"), ERRORS.values(), ids=ERRORS)
 def test_refusals(world: World, asked: PinIntent, state: PinState, type_: type, text: str) -> None:
     decision = world.decide(asked, state)
