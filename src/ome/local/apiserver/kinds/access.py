@@ -56,7 +56,7 @@ class Binding(Strategy):
         errors: list[FieldError] = []
         if role.get("apiGroup") != _GROUP:
             errors.append(not_supported("roleRef.apiGroup", role.get("apiGroup", ""), (_GROUP,)))
-        kinds = ("ClusterRole", "Role") if self.traits.namespaced else ("ClusterRole",)
+        kinds = ("Role", "ClusterRole") if self.traits.namespaced else ("ClusterRole",)
         if role.get("kind") not in kinds:
             errors.append(not_supported("roleRef.kind", role.get("kind", ""), kinds))
         if not role.get("name"):
@@ -85,7 +85,7 @@ class Binding(Strategy):
             if group != _GROUP:
                 errors.append(not_supported(f"{path}.apiGroup", group, (_GROUP,)))
         else:
-            errors.append(not_supported(f"{path}.kind", kind, ("Group", "ServiceAccount", "User")))
+            errors.append(not_supported(f"{path}.kind", kind, ("ServiceAccount", "User", "Group")))
         return errors
 
     def update_errors(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
