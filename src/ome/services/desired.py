@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ome.api import keys
 from ome.api.config import Budget as ConfiguredBudget
 from ome.api.config import OperatorConfig
 from ome.kube.resources import (
@@ -358,8 +357,3 @@ def _check_owner(
         f"{prefix}{resource.kind} {owner.namespace}/{name} is not controlled by expected owner InferenceService "
         f"{owner.namespace}/{owner.name}"
     )
-
-
-def belongs_to(child: Child, component: str) -> bool:
-    """Whether a generated object is one of this component's."""
-    return child.metadata.labels.get(keys.COMPONENT) == component

@@ -6,8 +6,8 @@ stays. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -62,7 +62,6 @@ class OwnStatus:
     mounted_overlays: tuple[Json, ...] = ()
     pinned_revision_name: str = ""
     last_runtime_sync_token: str = ""
-    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 def own_document(status: InferenceServiceStatus) -> Json:
@@ -136,7 +135,3 @@ def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
 def status_patch(service: InferenceService, own: OwnStatus, now: datetime) -> Json:
     """What to send to `/status`; {} when the stored status says it all already."""
     return merge_patch(own_document(service.status), new_document(service, own, now))
-
-
-def by_type(conditions: Iterable[Condition]) -> dict[str, Condition]:
-    return {condition.type: condition for condition in conditions}
