@@ -60,6 +60,7 @@ TOKENS = {
         groups=("system:serviceaccounts", "system:serviceaccounts:ome", "system:authenticated"),
     ),
 }
+LONGEST_REAL_SLEEP = 10.0
 SYSTEM_NAMESPACES = {"default", "kube-system", "kube-public", "kube-node-lease"}
 KUBECONFIG_VARIABLE = "OME_TEST_KUBECONFIG"
 _DEFINED: list[Record] = []
@@ -156,7 +157,9 @@ class World:
     # -- time --------------------------------------------------------------------------------------------------------
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass: virtual seconds, or real ones on the real control plane."""
+        """Let time pass: virtual seconds, or real ones on the real control plane, where nobody waits for many."""
+        if not self.embedded and seconds > LONGEST_REAL_SLEEP:
+            pytest.skip(f"lets {seconds:g} seconds pass, which only virtual time does quickly")
         await asyncio.sleep(seconds)
 
     async def until(self, condition: Callable[[], Any], *, timeout: float = 60.0) -> Any:
