@@ -220,10 +220,11 @@ class Invariants:
         now = self.world.clock.now()
         was = {block["targetRevision"]: block for block in before.get("retryBlocks") or []}
         stands = {block["targetRevision"] for block in after.get("retryBlocks") or []}
+        going_on = {(row.get("operation") or {}).get("id") for row in rows_of(after)}
         in_flight = Counter(
             row["operation"].get("targetRevision")
             for row in rows_of(before)
-            if (row.get("operation") or {}).get("type") == "Update"
+            if (row.get("operation") or {}).get("type") == "Update" and row["operation"]["id"] in going_on
         )
         for row in rows_of(after):
             kind = _opened(row, before)

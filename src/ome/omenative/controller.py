@@ -222,7 +222,10 @@ class Engine:
         return [kept for kept in found if (ref := kept.metadata.controller) is not None and ref.uid == owner]
 
     async def _ensure_revision(self, replica: InferenceReplica, runners: Runners) -> tuple[str, int]:
-        """The revision of the template: found, or created. Other bytes or owner under its name: salt and try again."""
+        """The revision of the template: found, or created. Other bytes or owner under its name: salt and try again.
+
+        What the cache does not show is asked of the API server by creating it: an object that is there answers so.
+        """
         owner = owner_uid(replica)
         namespace = replica.metadata.namespace
         collisions = replica.status.collision_count
@@ -230,8 +233,6 @@ class Engine:
             name, raw = revisions.wanted(replica, runners, collisions)
             existing = self._revisions.get(namespace, name)
             if existing is None or revisions.judge(existing, raw, owner) is revisions.Verdict.COLLISION:
-                existing = await self._client.find(CONTROLLER_REVISIONS, name, namespace, into=ControllerRevision)
-            if existing is None:
                 existing = await self._create_revision(replica, name, raw)
             if revisions.judge(existing, raw, owner) is revisions.Verdict.REUSE:
                 return name, collisions

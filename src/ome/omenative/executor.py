@@ -181,7 +181,7 @@ class Executor:
             case ClearAnnotation(key):
                 await self._clear_annotation(replica, key)
             case AddFinalizer():
-                await self._finalizers(replica, lambda present: [*present, names.FINALIZER])
+                await self._finalizers(replica, _with_finalizer)
             case RemoveFinalizer():
                 await self._finalizers(replica, lambda present: [f for f in present if f != names.FINALIZER])
             case Notice():
@@ -286,25 +286,14 @@ class Executor:
             return
 
     async def _finalizers(self, replica: InferenceReplica, change: Callable[[list[str]], list[str]]) -> None:
-        """Read, change and write the finalizers under the object's version."""
+        """Change and write the finalizers under the object's version; on a conflict from a fresh read."""
         meta = replica.metadata
+        present, version = [*meta.finalizers], meta.resource_version
         for attempt in range(_ATTEMPTS):
-            live: dict[str, Any] | None = await self._client.find(
-                INFERENCE_REPLICAS, meta.name, meta.namespace, into=dict
-            )
-            if live is None or live["metadata"].get("uid") != meta.uid:
-                return
-            present = live["metadata"].get("finalizers") or []
             wanted = change(present)
-            if wanted == present or (names.FINALIZER in present) == (names.FINALIZER in wanted):
-                self._replicas.observe(live)
+            if wanted == present:
                 return
-            body = {
-                "metadata": {
-                    "finalizers": wanted,
-                    "resourceVersion": live["metadata"]["resourceVersion"],
-                }
-            }
+            body = {"metadata": {"finalizers": wanted, "resourceVersion": version, "uid": meta.uid}}
             try:
                 written = await self._client.patch(INFERENCE_REPLICAS, meta.name, meta.namespace, body)
             except NotFound:
@@ -312,9 +301,20 @@ class Executor:
             except Conflict:
                 if attempt == _ATTEMPTS - 1:
                     raise
-                continue
-            self._replicas.observe(written)
-            return
+            else:
+                self._replicas.observe(written)
+                return
+            live: dict[str, Any] | None = await self._client.find(
+                INFERENCE_REPLICAS, meta.name, meta.namespace, into=dict
+            )
+            if live is None or live["metadata"].get("uid") != meta.uid:
+                return
+            self._replicas.observe(live)
+            present, version = live["metadata"].get("finalizers") or [], live["metadata"]["resourceVersion"]
+
+
+def _with_finalizer(present: list[str]) -> list[str]:
+    return present if names.FINALIZER in present else [*present, names.FINALIZER]
 
 
 def known_status(live: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,9 @@ def _dispose(work: Work, row: InstanceStatus, failing: Failing) -> None:
     operation = row.operation
     assert operation is not None
     proof = failing.evidence
+    work.withdraw_creations(row.index)
     if operation.surge_index is not None:
+        work.withdraw_creations(operation.surge_index)
         gangsurge.failure(work, row, proof)
         return
     detail = f"{proof.reason}: {_TERMINAL}"

@@ -271,6 +271,10 @@ class Work:
             self._touched.add(member.name)
             self.actions.append(DeletePod(member.name, member.uid, force))
 
+    def withdraw_creations(self, index: int) -> None:
+        """Create nothing on the Instance after all: its operation ends in this pass."""
+        self.actions = [a for a in self.actions if not (isinstance(a, CreatePod) and a.index == index)]
+
     def open_gate(self, member: Member) -> None:
         if not member.gate and member.live and member.name not in self._touched:
             self._touched.add(member.name)
