@@ -38,7 +38,7 @@ def serving_three(world: World) -> None:
     world.every_step = look
 
 
-@pytest.mark.spec("RB-1", "RB-2", "RB-3", "RB-4", "RB-14", "RB-15", "RB-34", "RB-43", "ON-26", "ON-35")
+@pytest.mark.spec("RB-1", "RB-2", "RB-3", "RB-4", "RB-14", "RB-15", "RB-34", "RB-35", "RB-43", "ON-26", "ON-35")
 def test_three_failed_pulls_back_off_one_and_two_minutes_and_then_hold() -> None:
     async def story(world: World) -> None:
         world.apply()
@@ -59,6 +59,11 @@ def test_three_failed_pulls_back_off_one_and_two_minutes_and_then_hold() -> None
                 assert 60 <= (failed - began).total_seconds() <= 63
             hold = world.status()["rolloutHold"]
             assert (hold["gate"], hold["target"]) == ("RetryBlock", revision)
+            failures = f"after {attempt} failed attempt(s): ImagePullBackOff"
+            assert hold["reason"] == f"update to {revision} in backoff {failures}"
+            world.annotate("tick", str(attempt))
+            await world.run(20)
+            assert world.status()["rolloutHold"] == hold, "not a new hold at every look"
             await world.until(lambda: state(world) == "RetryInProgress")
             assert timedelta(0) <= world.clock.now() - again <= timedelta(seconds=2)
             assert "rolloutHold" not in world.status()
@@ -86,7 +91,45 @@ def test_three_failed_pulls_back_off_one_and_two_minutes_and_then_hold() -> None
     play(story)
 
 
-@pytest.mark.spec("RB-25", "RB-33", "RB-46", "RB-16", "RB-35")
+@pytest.mark.spec("RB-15")
+def test_a_due_attempt_that_a_budget_denies_stays_in_backoff() -> None:
+    async def story(world: World) -> None:
+        world.apply()
+        await settled(world)
+        world.image("sglang:missing")
+        await world.until(lambda: state(world) == "Backoff")
+        waiting = block(world)
+        pods = {pod["metadata"]["uid"] for pod in world.pods()}
+        surge = {"updateStrategy": {"type": "SurgeThenDrain", "rollingUpdate": {"maxSurge": 0}}}
+        world.change(lifecycle=surge)
+        await world.run(120)
+        assert block(world) == waiting
+        assert world.status()["rolloutHold"]["gate"] == "Budget"
+        assert {pod["metadata"]["uid"] for pod in world.pods()} <= pods
+        surge["updateStrategy"]["rollingUpdate"] = {"maxSurge": 1}
+        world.change(lifecycle=surge)
+        await world.until(lambda: state(world) == "RetryInProgress", limit=5)
+
+    play(story)
+
+
+@pytest.mark.spec("RB-16")
+def test_of_several_due_instances_one_alone_retries() -> None:
+    async def story(world: World) -> None:
+        surge = {"updateStrategy": {"type": "SurgeThenDrain", "rollingUpdate": {"maxSurge": 3}}}
+        world.apply(lifecycle=surge)
+        await settled(world)
+        world.image("sglang:missing")
+        await world.until(lambda: state(world) == "Backoff")
+        assert world.phases() == ["Failed"] * 3
+        await world.until(lambda: state(world) == "RetryInProgress")
+        await world.run(20)
+        assert world.phases() == ["Updating", "Failed", "Failed"], "room for all, but one retry at a time"
+
+    play(story)
+
+
+@pytest.mark.spec("RB-25", "RB-33", "RB-46")
 @pytest.mark.parametrize("form", ["full name", "hash alone"])
 def test_a_release_gives_a_fresh_set_of_attempts_and_a_second_hold_is_a_second_event(form: str) -> None:
     async def story(world: World) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ome.api.core import ControllerRevision
+from ome.api.core import ContainerState, ContainerStatus, ControllerRevision, StateWaiting
 from ome.api.meta import ObjectMeta, OwnerReference
 from ome.api.types.inference_replica import InferenceReplica, InferenceReplicaStatus, InstanceStatus, RetryBlock
 from ome.omenative.actions import CreatePod, DeletePod, Plan
@@ -149,6 +149,25 @@ def test_a_refused_pod_is_judged_on_the_next_look(kind: Refused) -> None:
     assert (decided.blocks is not None) == (kind is Refused.INVALID)
 
 
+@pytest.mark.spec("RB-8")
+@pytest.mark.parametrize("where", ["container_statuses", "init_container_statuses"])
+@pytest.mark.parametrize(
+    "reason", ["ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CreateContainerConfigError"]
+)
+def test_a_container_or_init_container_that_waits_in_a_counting_reason_charges(reason: str, where: str) -> None:
+    started = decide(snapshot([RAN], [OLD_POD])).status.instance_statuses
+    made = member("chat-engine-0-default-1", revision="bbbbbbbb", ContainersReady=False).pod
+    waiting = ContainerStatus(name="c", state=ContainerState(waiting=StateWaiting(reason=reason)))
+    (operation,) = [row.operation.id for row in started if row.operation is not None]
+    owned = replace(made.metadata, annotations={"internal.ome.io/operation": operation})
+    stuck = Member(replace(made, metadata=owned, status=replace(made.status, **{where: (waiting,)})))
+    assert decide(snapshot(list(started), [OLD_POD, stuck]), now=at(59)).blocks is None
+    decided = decide(snapshot(list(started), [OLD_POD, stuck]), now=at(60))
+    assert decided.blocks is not None
+    (charged,) = decided.blocks
+    assert (charged.target_revision, charged.attempts_started, charged.reason) == (NEW, 1, reason)
+
+
 @pytest.mark.spec("RB-36")
 def test_a_leftover_of_another_revision_is_evicted_and_charges_nobody() -> None:
     started = decide(snapshot([RAN], [OLD_POD], update=NEWER)).status.instance_statuses
@@ -177,3 +196,10 @@ def replace_status(found: Snapshot, status: InferenceReplicaStatus) -> Snapshot:
     from dataclasses import replace as with_fields
 
     return with_fields(found, replica=replace(found.replica, status=status))
+
+
+def test_an_operation_that_fails_in_a_pass_creates_nothing_in_it() -> None:
+    started = decide(snapshot([RAN], [OLD_POD])).status.instance_statuses
+    late = decide(snapshot(list(started), [OLD_POD]), now=at(1801))
+    assert late.status.instance_statuses[0].phase == "Failed"
+    assert created(late) == []
