@@ -16,7 +16,7 @@ async def status(stage: Stage) -> dict[str, Any]:
     return (await stage.get(CLUSTER_BASE_MODELS, "llama")).get("status") or {}
 
 
-@pytest.mark.spec("MO-1", "MO-2")
+@pytest.mark.spec("MO-2")
 def test_a_model_is_ready_with_its_first_node() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.apply(CLUSTER_BASE_MODELS, model())
@@ -111,5 +111,16 @@ def test_pods_get_the_models_directory_and_its_nodes() -> None:
         assert mounts["llama"] == {"name": "llama", "mountPath": "/raid/models/llama", "readOnly": True}
         volumes = {volume["name"]: volume for volume in spec["volumes"]}
         assert volumes["llama"]["hostPath"]["path"] == "/raid/models/llama"
+        on_claim = model("claimed")
+        on_claim["spec"] |= {key: CONFIG[key] for key in ("modelFormat", "modelFramework", "modelArchitecture")}
+        on_claim["spec"]["storage"] = {"storageUri": "pvc://prod:weights/llama"}
+        await stage.apply(CLUSTER_BASE_MODELS, on_claim)
+        await stage.apply(INFERENCE_SERVICES, service("second", model={"name": "claimed"}))
+        deployment = await stage.eventually(lambda: stage.find(DEPLOYMENTS, "second-engine"))
+        spec = deployment["spec"]["template"]["spec"]
+        assert "nodeSelector" not in spec
+        mounts = {mount["name"]: mount for mount in spec["containers"][0]["volumeMounts"]}
+        assert (mounts["claimed"]["mountPath"], mounts["claimed"]["subPath"]) == ("/opt/ml/model", "llama")
+        assert {"name": "MODEL_PATH", "value": "/opt/ml/model"} in spec["containers"][0]["env"]
 
     run(scenario)

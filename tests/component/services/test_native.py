@@ -52,7 +52,6 @@ async def replica(stage: Stage, name: str = "chat-engine") -> dict[str, Any]:
     return await stage.get(INFERENCE_REPLICAS, name)
 
 
-@pytest.mark.spec("LA-1")
 def test_a_projected_replica_carries_the_service() -> None:
     async def scenario(stage: Stage) -> None:
         await model_and_runtime(stage)

@@ -39,7 +39,7 @@ async def patch(stage: Stage, body: dict[str, Any], name: str = "chat") -> None:
     await stage.settle()
 
 
-@pytest.mark.spec("IS-1", "IS-2", "IS-3", "IS-7", "IS-52", "IS-57")
+@pytest.mark.spec("IS-1", "IS-2", "IS-3", "IS-7", "IS-52")
 def test_a_model_only_service_gets_everything() -> None:
     async def scenario(stage: Stage) -> None:
         await serving(stage, service(runtime_ref={}, engine={}))
@@ -236,7 +236,18 @@ def test_children_are_kept_in_shape() -> None:
         for resource in (DEPLOYMENTS, SERVICES, HPAS, PDBS):
             assert await stage.find(resource, "chat-engine") is not None, resource
         generation = (await stage.get(DEPLOYMENTS, "chat-engine"))["metadata"]["generation"]
-        keys = ("ome.io/rollout-paused", "ome.io/rollout-repin", "ome.io/migration-request-v1-1", "ome.io/runtime-sync")
+        keys = (
+            "ome.io/rollout-promote",
+            "ome.io/rollout-rollback",
+            "ome.io/rollout-paused",
+            "ome.io/rollout-repin",
+            "ome.io/rollout-ready-timeout",
+            "ome.io/revision-history-limit",
+            "ome.io/migration-request-v1-1",
+            "ome.io/runtime-sync",
+            "internal.ome.io/in-place-image-transition",
+            "internal.ome.io/storage-initializer-sourceuri",
+        )
         await patch(stage, {"metadata": {"annotations": dict.fromkeys(keys, "true")}})
         assert (await stage.get(DEPLOYMENTS, "chat-engine"))["metadata"]["generation"] == generation
 
@@ -528,7 +539,7 @@ def test_a_declared_component_without_a_container_is_told_and_heals() -> None:
 
 
 @pytest.mark.spec("IS-45")
-def test_multinode_without_a_worker_is_told() -> None:
+def test_multinode_without_a_worker_is_told(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(stage: Stage) -> None:
         await model_and_runtime(stage)
         engine = {"annotations": {"ome.io/deploymentMode": "MultiNode"}}
@@ -550,6 +561,7 @@ def test_multinode_without_a_worker_is_told() -> None:
         assert event["message"] == text
 
     run(scenario)
+    assert not any(record.exc_info for record in caplog.records)
 
 
 @pytest.mark.spec("IS-46")
@@ -821,5 +833,26 @@ def test_a_failed_selection_is_told_once_however_many_runtimes_come() -> None:
         condition = await stage.condition("RuntimeReady")
         assert condition is not None
         assert "Checked 3 runtimes" in condition["message"]
+
+    run(scenario)
+
+
+@pytest.mark.spec("IS-7")
+def test_without_the_operators_default_kubernetes_own_grace_period_acts() -> None:
+    async def scenario(stage: Stage) -> None:
+        await serving(stage)
+        spec = (await stage.get(DEPLOYMENTS, "chat-engine"))["spec"]["template"]["spec"]
+        assert spec["terminationGracePeriodSeconds"] == 30
+
+    run(scenario, config={"deploy": '{"defaultDeploymentMode": "RawDeployment"}'})
+
+
+@pytest.mark.spec("IS-57")
+def test_a_components_url_has_no_port_and_follows_the_domain() -> None:
+    async def scenario(stage: Stage) -> None:
+        await serving(stage)
+        assert (await stage.status())["components"]["engine"]["url"] == "http://chat-engine.prod.svc.cluster.local"
+        await patch(stage, {"metadata": {"annotations": {"ome.io/ingress-domain": "example.com"}}})
+        assert (await stage.status())["components"]["engine"]["url"] == "http://chat-engine.prod.example.com"
 
     run(scenario)
