@@ -18,6 +18,7 @@ import msgspec
 from ome.api.meta import ObjectMeta
 from ome.kube.client import Client
 from ome.kube.clock import Clock
+from ome.kube.decoding import decode
 from ome.kube.errors import ApiError, Gone, KubeError, NotFound, TransportError
 from ome.kube.resources import Resource
 
@@ -161,7 +162,7 @@ class Cache(Generic[T]):
         finalized = meta.get("deletionTimestamp") and not meta.get("finalizers")
         if finalized and meta.get("deletionGracePeriodSeconds") == 0:
             return
-        self._put(self._decoder.decode(msgspec.json.encode(written)), version)
+        self._put(decode(self._decoder, msgspec.json.encode(written)), version)
 
     def _file(self, index: str, key: Key, obj: T) -> None:
         for value in self._indexes[index](obj):
@@ -292,9 +293,9 @@ class Cache(Generic[T]):
             if event.type == "DELETED":
                 current = self._objects.get(head.key)
                 if current is not None and meta_of(current).uid == head.uid:
-                    self._drop(head.key, self._decoder.decode(event.object))
+                    self._drop(head.key, decode(self._decoder, event.object))
             else:
-                self._replace(self._decoder.decode(event.object), head, version)
+                self._replace(decode(self._decoder, event.object), head, version)
             self._version = max(self._version, version)
         return self._events_since_list > heard or self._clock.monotonic() - began > 1
 

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from ome.kube import requests
+from ome.kube.decoding import decode
 from ome.kube.errors import Gone, NotFound, TransportError, error_from_response, error_from_status
 from ome.kube.requests import PatchType, Request
 from ome.kube.resources import Resource
@@ -110,7 +111,7 @@ class Client:
         response = await self.request(
             requests.get(resource, name, namespace, subresource=subresource), resource=resource
         )
-        return msgspec.json.decode(response.body, type=into)
+        return decode(msgspec.json.Decoder(into), response.body)
 
     async def find(self, resource: Resource, name: str, namespace: str = "", *, into: type[T] = _DICT) -> T | None:
         """One object, or None when it is not there."""
@@ -160,7 +161,7 @@ class Client:
             )
             response = await self.request(request, resource=resource)
             envelope = msgspec.json.decode(response.body, type=_ListEnvelope)
-            page = [decoder.decode(raw) for raw in envelope.items or ()]
+            page = [decode(decoder, raw) for raw in envelope.items or ()]
             yield page, str(envelope.metadata.get("resourceVersion") or "")
             token = str(envelope.metadata.get("continue") or "")
             if not token:
