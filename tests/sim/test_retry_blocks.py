@@ -38,6 +38,16 @@ def serving_three(world: World) -> None:
     world.every_step = look
 
 
+def routing(world: World, pod: str) -> set[str]:
+    """The Services that send requests to the pod."""
+    return {
+        found["metadata"]["name"]
+        for found in world.server.list("endpointslices")
+        for endpoint in found["endpoints"]
+        if endpoint["targetRef"]["name"] == pod and endpoint["conditions"]["ready"]
+    }
+
+
 @pytest.mark.spec("RB-1", "RB-2", "RB-3", "RB-4", "RB-14", "RB-15", "RB-34", "RB-35", "RB-43", "ON-26", "ON-35")
 def test_three_failed_pulls_back_off_one_and_two_minutes_and_then_hold() -> None:
     async def story(world: World) -> None:
@@ -164,7 +174,9 @@ def test_a_fixed_image_is_tried_only_after_the_release_and_then_rolls_out() -> N
         world.apply()
         await settled(world)
         serving_three(world)
+        old = world.status()["currentRevision"].rpartition("-")[2]
         revision = await held(world)
+        digest = revision.rpartition("-")[2]
         world.nodes.pushed.add("missing")
         await world.run(1800)
         assert state(world) == "Held"
@@ -173,6 +185,11 @@ def test_a_fixed_image_is_tried_only_after_the_release_and_then_rolls_out() -> N
         assert conditions["ContainersReady"] == "True"
         assert conditions.get("ome.io/serving") != "True"
         assert conditions["Ready"] == "False"
+        assert routing(world, "chat-engine-0-default-1") <= {
+            "chat-engine-headless",
+            f"chat-engine-rev-{digest}-headless",
+        }
+        assert f"chat-engine-rev-{old}" in routing(world, "chat-engine-0-default-0")
         world.every_step = lambda: None
         world.annotate("ome.io/release-held-revision", revision)
         await settled(world)
@@ -180,6 +197,8 @@ def test_a_fixed_image_is_tried_only_after_the_release_and_then_rolls_out() -> N
         assert "rolloutHold" not in world.status()
         await world.run(5)
         assert sorted(world.pod_names()) == [f"chat-engine-{i}-default-1" for i in range(3)]
+        uids = {pod["metadata"]["uid"] for pod in world.pods()}
+        assert leftover["metadata"]["uid"] not in uids, "the leftover itself was never promoted"
 
     play(story)
 
@@ -283,6 +302,17 @@ def test_three_instances_that_fail_together_on_a_first_deployment_are_one_attemp
         await world.run(3)
         assert block(world)["attemptsStarted"] == 1
         assert world.phases() == ["Failed"] * 3
+
+    play(story)
+
+
+@pytest.mark.spec("RB-16")
+def test_of_three_failed_instances_of_a_first_deployment_one_alone_retries() -> None:
+    async def story(world: World) -> None:
+        world.apply(image="sglang:missing")
+        await world.until(lambda: state(world) == "RetryInProgress")
+        await world.run(20)
+        assert world.phases() == ["Creating", "Failed", "Failed"]
 
     play(story)
 
@@ -415,6 +445,13 @@ def test_a_reset_of_a_failed_instance_on_a_held_revision_makes_no_pod() -> None:
         await world.run(300)
         assert world.pods() == []
         assert state(world) == "Held"
+        world.annotate("ome.io/reset-instances", "0")
+        await world.run(3)
+        (event,) = world.events("InstancesResetSkipped")
+        assert event["message"].endswith("reset skipped for instance(s) 0 (nothing to reset)")
+        world.nodes.pushed.add("missing")
+        world.annotate("ome.io/release-held-revision", world.status()["updateRevision"])
+        await settled(world)
 
     play(story)
 

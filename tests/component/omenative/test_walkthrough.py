@@ -84,8 +84,11 @@ async def test_chat_is_held_after_three_attempts_and_rolls_out_after_fix_and_rel
 
     async def service_is_ready() -> None:
         service = (await world.get(INFERENCE_SERVICES, "chat", "prod"))["status"]
-        found = {c["type"]: c["status"] for c in service["conditions"]}
-        assert (found["EngineReady"], found["Ready"]) == ("True", "True")
+        found = {c["type"]: c for c in service["conditions"]}
+        engine = found["EngineReady"]
+        assert (engine["status"], engine["reason"]) == ("True", "Ready")
+        assert engine["message"] == "All Instances are Ready"
+        assert found["Ready"]["status"] == "True"
         hold = service["components"]["engine"]["lifecycle"]["rolloutHold"]
         assert (hold["gate"], hold["target"]) == ("Held", revision)
 
@@ -226,7 +229,7 @@ async def test_a_runtime_edit_replaces_the_held_revision(world: World) -> None:
     assert not any("ome.io/runtime-of" in revision["metadata"].get("labels", {}) for revision in stored)
 
 
-@pytest.mark.spec("ON-1", "ON-7")
+@pytest.mark.spec("ON-1")
 @in_world(nodes=2, rooms=ROOMS)
 async def test_a_service_of_leaders_and_workers_is_served_and_rolled_as_gangs(world: World) -> None:
     await set_stage(world)

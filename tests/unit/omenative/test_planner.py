@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ome.api.core import ContainerState, ContainerStatus, ControllerRevision, StateWaiting
+from ome.api.core import ContainerState, ContainerStatus, ControllerRevision, SchedulingGate, StateWaiting
 from ome.api.meta import ObjectMeta, OwnerReference
 from ome.api.types.inference_replica import InferenceReplica, InferenceReplicaStatus, InstanceStatus, RetryBlock
 from ome.omenative.actions import CreatePod, DeletePod, Plan
@@ -89,6 +90,13 @@ def deleted(decided: Plan) -> list[str]:
     return [action.name for action in decided.actions if isinstance(action, DeletePod)]
 
 
+def owned_by(rows: Sequence[InstanceStatus], found: Member) -> Member:
+    """The pod as the only operation of these rows made it."""
+    (operation,) = [row.operation.id for row in rows if row.operation is not None]
+    annotations = {"internal.ome.io/operation": operation}
+    return Member(replace(found.pod, metadata=replace(found.pod.metadata, annotations=annotations)))
+
+
 RAN = row(0, running_revision=OLD, target_revision=OLD)
 OLD_POD = member("chat-engine-0-default-0", ContainersReady=True, Ready=True, gate=True)
 
@@ -101,6 +109,18 @@ def test_an_operation_is_recorded_in_the_plan_that_creates_its_pod() -> None:
     assert created(decided) == ["chat-engine-0-default-1"]
     (action,) = [a for a in decided.actions if isinstance(a, CreatePod)]
     assert action.operation == changed.operation.id
+
+
+@pytest.mark.spec("RB-16", "RB-17")
+@pytest.mark.parametrize(
+    ("other", "starts"), [(row(1, running_revision=OLD), True), (updating(1, "Surge", NEW), False)]
+)
+def test_a_retry_starts_unless_another_is_in_flight(other: InstanceStatus, starts: bool) -> None:
+    retrying = block(NEW, "RetryInProgress", last_failure_at=at(-9), first_failure_at=at(-9))
+    lifecycle = {"updateStrategy": {"type": "SurgeThenDrain", "rollingUpdate": {"maxSurge": 3}}}
+    pods = [OLD_POD, member("chat-engine-1-default-0", ContainersReady=True, Ready=True, gate=True)]
+    decided = decide(snapshot([RAN, other], pods, blocks=(retrying,), replicas=2, lifecycle=lifecycle))
+    assert ("chat-engine-0-default-1" in created(decided)) is starts
 
 
 @pytest.mark.spec("RB-22")
@@ -156,16 +176,28 @@ def test_a_refused_pod_is_judged_on_the_next_look(kind: Refused) -> None:
 )
 def test_a_container_or_init_container_that_waits_in_a_counting_reason_charges(reason: str, where: str) -> None:
     started = decide(snapshot([RAN], [OLD_POD])).status.instance_statuses
-    made = member("chat-engine-0-default-1", revision="bbbbbbbb", ContainersReady=False).pod
+    made = owned_by(started, member("chat-engine-0-default-1", revision="bbbbbbbb", ContainersReady=False)).pod
     waiting = ContainerStatus(name="c", state=ContainerState(waiting=StateWaiting(reason=reason)))
-    (operation,) = [row.operation.id for row in started if row.operation is not None]
-    owned = replace(made.metadata, annotations={"internal.ome.io/operation": operation})
-    stuck = Member(replace(made, metadata=owned, status=replace(made.status, **{where: (waiting,)})))
+    stuck = Member(replace(made, status=replace(made.status, **{where: (waiting,)})))
     assert decide(snapshot(list(started), [OLD_POD, stuck]), now=at(59)).blocks is None
     decided = decide(snapshot(list(started), [OLD_POD, stuck]), now=at(60))
     assert decided.blocks is not None
     (charged,) = decided.blocks
     assert (charged.target_revision, charged.attempts_started, charged.reason) == (NEW, 1, reason)
+
+
+@pytest.mark.spec("ON-17")
+def test_a_scheduling_gate_parks_the_deadline_and_its_end_grants_a_full_window() -> None:
+    started = decide(snapshot([RAN], [OLD_POD])).status.instance_statuses
+    made = owned_by(started, member("chat-engine-0-default-1", revision="bbbbbbbb", ContainersReady=False))
+    gated = Member(replace(made.pod, spec=replace(made.pod.spec, scheduling_gates=(SchedulingGate(name="queue"),))))
+    parked = decide(snapshot(list(started), [OLD_POD, gated]), now=at(7200)).status.instance_statuses
+    (shown,) = parked
+    assert shown.operation is not None
+    assert (shown.phase, shown.operation.deadline, shown.operation.waiting) == ("Updating", None, "")
+    (again,) = decide(snapshot(list(parked), [OLD_POD, made]), now=at(7200)).status.instance_statuses
+    assert again.operation is not None
+    assert again.operation.deadline == at(7200 + 1800)
 
 
 @pytest.mark.spec("RB-36")

@@ -289,6 +289,7 @@ STRATEGIES: dict[str, tuple[dict[str, Any], dict[str, Any], RenderDefaults, dict
 }
 
 
+@pytest.mark.spec("ON-14")
 @pytest.mark.parametrize(("own", "config", "defaults", "strategy"), STRATEGIES.values(), ids=STRATEGIES)
 def test_update_strategies(
     own: dict[str, Any], config: dict[str, Any], defaults: RenderDefaults, strategy: dict[str, Any]
@@ -305,6 +306,7 @@ TIMEOUTS: dict[str, tuple[str | None, str | None, str | None]] = {
 }
 
 
+@pytest.mark.spec("ON-14")
 @pytest.mark.parametrize(("own", "config", "result"), TIMEOUTS.values(), ids=TIMEOUTS)
 def test_instance_ready_timeout(own: str | None, config: str | None, result: str) -> None:
     layers = [{"lifecycle": {"instanceReadyTimeout": value} if value else {}} for value in (own, config)]
