@@ -87,7 +87,6 @@ def test_names_labels_and_environment_of_a_leader_and_its_workers() -> None:
     play(story)
 
 
-@pytest.mark.spec("ON-7")
 def test_a_gang_surge_builds_a_whole_replacement_and_leaves_sparse_indices() -> None:
     async def story(world: World) -> None:
         apply(world)
@@ -282,5 +281,27 @@ def test_a_manager_that_starts_again_finishes_a_gang_surge(seconds: int) -> None
         world.start()
         await settled(world)
         assert sorted(world.pod_names()) == instance(1)
+
+    play(story)
+
+
+@pytest.mark.spec("ON-23")
+@pytest.mark.parametrize("seconds", [1, 4, 7, 9])
+def test_a_paused_gang_surge_stops_at_its_step(seconds: int) -> None:
+    async def story(world: World) -> None:
+        apply(world, replicas=1)
+        await settled(world)
+        serving_gangs(world, 1)
+        world.image("sglang:v2")
+        await world.run(seconds)
+        world.change(paused=True)
+        await world.run(5)
+        pods = sorted(name for name in world.pod_names())
+        steps = [(row.get("operation") or {}).get("step") for row in world.rows()]
+        await world.run(60)
+        assert sorted(world.pod_names()) == pods
+        assert [(row.get("operation") or {}).get("step") for row in world.rows()] == steps
+        world.change(paused=None)
+        await settled(world)
 
     play(story)
