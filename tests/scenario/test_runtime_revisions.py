@@ -163,9 +163,16 @@ def person(opener: Callable[..., ScenarioCluster]) -> Person:
     return someone
 
 
-@pytest.mark.spec("RR-2", "RR-3", "RR-4", "RR-34", "IS-39", "SR-22")
+@pytest.mark.spec("RR-2", "RR-3", "RR-4", "RR-34", "IS-39", "SR-1", "SR-22")
 def test_1_pin(person: Person) -> None:
     c = person.c
+    first, size = ".spec.supportedModelFormats[0]", ".spec.modelSizeRange"
+    columns = (
+        f"custom-columns=NAME:.metadata.name,FORMAT:{first}.modelFormat.name,ARCHITECTURE:{first}.modelArchitecture,"
+        f"MIN:{size}.min,MAX:{size}.max"
+    )
+    shown = c.kubectl(f"get servingruntimes -n {NS} --no-headers -o", columns).ok().out
+    assert shown.split() == ["sglang-llama-3-2-3b", "safetensors", "LlamaForCausalLM", "2B", "4B"]
     created = c.kubectl("apply -f isvc.yaml").ok()
     assert (created.out, created.err) == (f"inferenceservice.ome.io/{NAME} created\n", "")
     person.shows(pinned(A))

@@ -15,6 +15,7 @@ from ome.kube.client import Client
 from ome.kube.clock import LoopClock
 from ome.local.apiserver.http import User
 from ome.local.apiserver.server import ApiServer
+from ome.local.apiserver.webhooks import SendError
 from ome.local.inprocess import InProcessTransport
 from tests.support.world import EPOCH, MANAGER, TOKENS, World, resource_of
 
@@ -29,6 +30,8 @@ class Stage:
     ann: Client
     manager: Client
     reviews: list[str]
+    down: bool = False
+    """Whether the manager is stopped: nobody answers a review."""
 
 
 @asynccontextmanager
@@ -36,10 +39,13 @@ async def stage(*, features: tuple[str, ...] = (), webhooks: bool = True) -> Asy
     """A cluster with OME's definitions, roles and webhooks, and no controller."""
     reviews: list[str] = []
     served: list[Webhooks] = []
+    staged: list[Stage] = []
 
     async def send(url: str, authority: bytes, body: bytes, timeout: float) -> tuple[int, bytes]:
         path = urlsplit(url).path
         reviews.append(path)
+        if staged[0].down:
+            raise SendError("connect: connection refused")
         return await served[0].respond(path, body)
 
     clock = LoopClock(EPOCH)
@@ -59,7 +65,8 @@ async def stage(*, features: tuple[str, ...] = (), webhooks: bool = True) -> Asy
             served.append(Webhooks(environment))
             world.start(environment.caches.run())
             await environment.caches.wait_synced()
-            yield Stage(world, client(ANN_TOKEN), client(MANAGER), reviews)
+            staged.append(Stage(world, client(ANN_TOKEN), client(MANAGER), reviews))
+            yield staged[0]
     finally:
         await server.stop()
 

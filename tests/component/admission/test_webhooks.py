@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ome.kube.errors import Forbidden
+from ome.kube.errors import ApiError, Forbidden
 from ome.kube.requests import PatchType
 from ome.kube.resources import (
     CONFIG_MAPS,
@@ -185,6 +185,30 @@ async def test_only_omes_revisions_are_guarded(made: Stage) -> None:
     )
     await made.world.merge(CONTROLLER_REVISIONS, "cr-rt-00000000", "ome", {"metadata": {"annotations": {"x": "y"}}})
     await made.world.client.delete(CONTROLLER_REVISIONS, "cr-rt-00000000", "ome")
+
+
+@pytest.mark.spec("RR-44", "IN-27")
+@on_stage
+async def test_without_a_manager_the_revisions_and_pods_of_others_can_still_be_written(made: Stage) -> None:
+    """What the controller of a StatefulSet writes when it rolls."""
+    await made.world.apply(
+        revision("cr-rt-11111111", "ome", {"ome.io/created-by": "ome-controller"}), revision("db-1", "prod", {})
+    )
+    made.reviews.clear()
+    made.down = True
+    try:
+        await made.world.apply(revision("db-2", "prod", {}))
+        for name, namespace in (("db-1", "prod"), ("db-2", "prod")):
+            await made.world.merge(CONTROLLER_REVISIONS, name, namespace, {"revision": 7})
+        await made.world.client.delete(CONTROLLER_REVISIONS, "db-1", "prod")
+        await made.world.apply(pod("db-0"))
+        await made.world.client.delete(PODS, "db-0", "prod")
+        assert made.reviews == []
+        with pytest.raises(ApiError) as refusal:
+            await made.world.merge(CONTROLLER_REVISIONS, "cr-rt-11111111", "ome", {"revision": 7})
+        assert "failed calling webhook" in refusal.value.message
+    finally:
+        made.down = False
 
 
 def pod(name: str, **labels: str) -> dict[str, Any]:

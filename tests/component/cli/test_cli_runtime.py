@@ -89,6 +89,18 @@ def test_effective_of_the_drifted_walkthrough(cluster: StubCluster, tool: Tool) 
         assert expected in lines
 
 
+@pytest.mark.spec("MA-10")
+def test_revisions_of_another_ome_namespace_need_its_name(cluster: StubCluster, tool: Tool) -> None:
+    stage(cluster)
+    cluster.remove(CONTROLLER_REVISIONS, REVISION_A, "ome")
+    moved = revision(LLAMA_RUNTIME, runtime_spec(), LLAMA_NAMESPACE, metadata={"namespace": "other"})
+    cluster.put(CONTROLLER_REVISIONS, moved)
+    assert "ManagedPin/RevisionMissing" in tool("runtime", "effective", LLAMA).out
+    assert "ManagedPin/Resolved" in tool("runtime", "effective", LLAMA, "--ome-namespace", "other").out
+    assert "RevisionNotFound" in tool("runtime", "history", LLAMA, "-o", "wide").out
+    assert "RevisionNotFound" not in tool("runtime", "history", LLAMA, "-o", "wide", "--ome-namespace=other").out
+
+
 def test_effective_json_has_selection_and_chain_and_no_spec(cluster: StubCluster, tool: Tool) -> None:
     stage(cluster)
     document = tool("runtime", "effective", LLAMA, "-o", "json").json

@@ -321,7 +321,7 @@ def test_a_service_type_reaches_the_front_always_and_the_component_at_creation()
     run(scenario)
 
 
-@pytest.mark.spec("IS-19", "IS-30")
+@pytest.mark.spec("IS-19", "IS-30", "SR-19")
 def test_a_missing_runtime_is_told_once_and_touches_nothing() -> None:
     async def scenario(stage: Stage) -> None:
         await serving(stage)
@@ -332,6 +332,7 @@ def test_a_missing_runtime_is_told_once_and_touches_nothing() -> None:
         assert gone is not None
         assert (gone["status"], gone["reason"], gone["severity"]) == ("False", "RuntimeNotFound", "Info")
         assert await stage.get(DEPLOYMENTS, "chat-engine") == before
+        assert len((await stage.client.list(PODS, "prod")).items) == 1
         assert (await stage.condition("Ready") or {})["status"] == "True"
         await patch(stage, {"metadata": {"labels": {"x": "y"}}})
         (event,) = await stage.events("RuntimeNotFound")
@@ -762,6 +763,36 @@ def test_a_pinned_service_follows_its_accelerator_class_and_its_model() -> None:
         await patch(stage, {"metadata": {"annotations": {"x": "y"}}})
         assert "/raid/new" in str(await stage.get(DEPLOYMENTS, "chat-engine"))
         assert await stage.condition("RuntimeDrifted") is None
+
+    run(scenario)
+
+
+@pytest.mark.spec("SR-15")
+def test_a_named_class_that_is_missing_leaves_the_workload_and_heals() -> None:
+    async def scenario(stage: Stage) -> None:
+        gpu: dict[str, Any] = {
+            "metadata": {"name": "h100"},
+            "spec": {"discovery": {"nodeSelector": {"gpu": "h100"}}, "capabilities": {}},
+        }
+        await stage.apply(ACCELERATOR_CLASSES, gpu)
+        await stage.apply(CLUSTER_BASE_MODELS, model())
+        await stage.apply(CONFIG_MAPS, marks())
+        await stage.apply(SERVING_RUNTIMES, runtime(acceleratorRequirements={"acceleratorClasses": ["h100"]}))
+        await stage.apply(INFERENCE_SERVICES, service(acceleratorSelector={"acceleratorClass": "h100"}))
+        await stage.ready()
+        before = await stage.get(DEPLOYMENTS, "chat-engine")
+        await stage.client.delete(ACCELERATOR_CLASSES, "h100")
+        await patch(stage, {"metadata": {"annotations": {"x": "y"}}})
+        (event,) = await stage.events("AcceleratorClassError")
+        assert event["type"] == "Warning"
+        assert event["message"] == (
+            "Failed to get accelerator class for engine: accelerator class h100 not found at cluster scope"
+        )
+        assert await stage.get(DEPLOYMENTS, "chat-engine") == before
+        await stage.apply(ACCELERATOR_CLASSES, gpu)
+        await stage.settle(30)
+        template = (await stage.get(DEPLOYMENTS, "chat-engine"))["spec"]["template"]
+        assert template["metadata"]["annotations"]["x"] == "y"
 
     run(scenario)
 
