@@ -15,6 +15,7 @@ from ome.kube.resources import (
     ENDPOINT_SLICES,
     ENDPOINTS,
     HPAS,
+    INFERENCE_REPLICAS,
     JOBS,
     NODES,
     PDBS,
@@ -206,6 +207,47 @@ async def test_a_budget_follows_its_pods(world: World) -> None:
         assert (status["expectedPods"], status["currentHealthy"], status["disruptionsAllowed"]) == (3, 3, 1)
 
     await world.eventually(allows)
+
+
+@in_world(nodes=1)
+async def test_a_budget_asks_a_custom_controller_what_it_wants(world: World) -> None:
+    """One of three pods is gone: its controller still wants three, so no other may go."""
+    await world.make_namespace(NAMESPACE)
+    metadata = {"name": "chat-engine", "namespace": NAMESPACE}
+    template_ = {"metadata": {"labels": {"app": "web"}}, "spec": template()["spec"]}
+    replica = await world.client.create(
+        INFERENCE_REPLICAS,
+        {
+            "apiVersion": "ome.io/v1beta1",
+            "kind": "InferenceReplica",
+            "metadata": metadata,
+            "spec": {"parentService": "chat", "component": "engine", "replicas": 3, "template": template_},
+        },
+    )
+    owner = {
+        "apiVersion": "ome.io/v1beta1",
+        "kind": "InferenceReplica",
+        "name": "chat-engine",
+        "uid": replica["metadata"]["uid"],
+        "controller": True,
+    }
+    for number in range(2):
+        name = {"name": f"p{number}", "namespace": NAMESPACE, "labels": {"app": "web"}, "ownerReferences": [owner]}
+        await world.create({"apiVersion": "v1", "kind": "Pod", "metadata": name, "spec": template()["spec"]})
+    await world.create(
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "budget", "namespace": NAMESPACE},
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+        }
+    )
+
+    async def forbids() -> None:
+        status = (await world.get(PDBS, "budget", NAMESPACE))["status"]
+        assert (status["expectedPods"], status["currentHealthy"], status["disruptionsAllowed"]) == (3, 2, 0)
+
+    await world.eventually(forbids)
 
 
 @in_world(nodes=1, installed=False)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 
+from ome.api.meta import OwnerReference
 from ome.kube.cache import Cache, Change
 from ome.kube.controller import Controller, Done, Outcome, Watch
 from ome.kube.errors import ApiError, Conflict, NotFound
@@ -142,20 +143,47 @@ def _budgets(shop: Workshop) -> Controller:
     }
     actor = shop.actor("controllermanager")
 
-    def expected(pods: list[Object]) -> int | None:
+    targets: dict[tuple[str, str], Resource | None] = {}
+
+    async def expected(pods: list[Object]) -> int | None:
         """The replicas that the pods' controllers want together; None when a pod has none that scales."""
         total: dict[str, int] = {}
         for pod in pods:
             controller = pod.metadata.controller
-            cache = scaled.get(controller.kind) if controller is not None else None
-            owner = cache.get(pod.namespace, controller.name) if cache is not None and controller is not None else None
-            if owner is None:
+            if controller is None:
                 return None
-            top = owner.metadata.controller
-            parent = scaled["Deployment"].get(pod.namespace, top.name) if top is not None else None
-            owner = parent or owner
-            total[owner.uid] = int(owner.spec.get("replicas", 1))
+            if controller.uid in total:
+                continue
+            wanted = known(pod.namespace, controller) if controller.kind in scaled else await asked(pod, controller)
+            if wanted is None:
+                return None
+            total[wanted[0]] = wanted[1]
         return sum(total.values())
+
+    def known(namespace: str, controller: OwnerReference) -> tuple[str, int] | None:
+        owner = scaled[controller.kind].get(namespace, controller.name)
+        if owner is None:
+            return None
+        top = owner.metadata.controller
+        parent = scaled["Deployment"].get(namespace, top.name) if top is not None else None
+        owner = parent or owner
+        return owner.uid, int(owner.spec.get("replicas", 1))
+
+    async def asked(pod: Object, controller: OwnerReference) -> tuple[str, int] | None:
+        """A custom controller's own Scale says what it wants."""
+        kind = (controller.api_version, controller.kind)
+        if targets.get(kind) is None:
+            targets[kind] = await _target(shop, *kind)
+        target = targets[kind]
+        if target is None:
+            return None
+        try:
+            scale: Mapping[str, Any] = await shop.client.get(
+                target, controller.name, pod.namespace, subresource="scale"
+            )
+        except NotFound:
+            return None
+        return controller.uid, int((scale.get("spec") or {}).get("replicas", 0))
 
     async def reconcile(key: Key) -> Outcome:
         budget = budgets.get(*key)
@@ -163,7 +191,7 @@ def _budgets(shop: Workshop) -> Controller:
             return Done()
         selector = budget.spec.get("selector")
         pods = [pod for pod in shop.pods.list(budget.namespace) if selects(selector, pod.metadata.labels)]
-        plan = disruption.decide(disruption.Snapshot(budget, pods, expected(pods)), shop.clock.now())
+        plan = disruption.decide(disruption.Snapshot(budget, pods, await expected(pods)), shop.clock.now())
         try:
             await actor.act(plan)
         except NotFound:
