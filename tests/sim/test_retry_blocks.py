@@ -348,6 +348,31 @@ def test_a_new_revision_rolls_at_once_and_the_old_one_starts_afresh_when_it_come
     play(story)
 
 
+@pytest.mark.spec("RB-36")
+def test_an_attempt_at_a_superseded_revision_fails_without_charging_the_new_one() -> None:
+    async def story(world: World) -> None:
+        recreate = {"updateStrategy": {"type": "RecreatePod", "rollingUpdate": {"maxUnavailable": 1}}}
+        world.apply(replicas=1, lifecycle=recreate)
+        await settled(world)
+        world.image("sglang:missing")
+        await world.until(lambda: world.phases() == ["Updating"])
+        old = world.status()["updateRevision"]
+        await world.run(20)
+        world.image("sglang:v2")
+        await world.until(lambda: world.status()["updateRevision"] != old)
+        new = world.status()["updateRevision"]
+        assert world.rows()[0]["operation"]["targetRevision"] == old
+
+        def look() -> None:
+            assert all(found["targetRevision"] != new for found in world.blocks())
+
+        world.every_step = look
+        await settled(world, limit=120)
+        assert world.rows()[0]["lastFailure"]["reason"] == "ImagePullBackOff"
+
+    play(story)
+
+
 @pytest.mark.spec("RB-24")
 def test_raising_the_limit_releases_nothing() -> None:
     async def story(world: World) -> None:
