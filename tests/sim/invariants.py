@@ -224,12 +224,14 @@ class Invariants:
         in_flight = Counter(
             row["operation"].get("targetRevision")
             for row in rows_of(before)
-            if (row.get("operation") or {}).get("type") == "Update" and row["operation"]["id"] in going_on
+            if (row.get("operation") or {}).get("type") == "Update"
+            and row["operation"]["step"] != "GangSurgeTarget"
+            and row["operation"]["id"] in going_on
         )
         for row in rows_of(after):
             kind = _opened(row, before)
-            if kind not in ("Update", "Create"):
-                continue
+            if kind not in ("Update", "Create") or row["operation"]["step"] == "GangSurgeTarget":
+                continue  # the replacement of a gang belongs to its source's attempt
             target = row["operation"].get("targetRevision", "")
             block = was.get(target)
             if block is None or target not in stands:  # none, or converged in this very commit

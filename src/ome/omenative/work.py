@@ -171,6 +171,7 @@ class Work:
         reason: str = "",
     ) -> InstanceStatus:
         """Record a new operation on the row: what the pass is about to do, before it does it."""
+        self.withdraw_creations(row.index)
         timeout = self.strategy.ready_timeout
         operation = InstanceOperation(
             id=f"{type_.lower()}-{row.index}-{names.digest_of(target) or 'none'}-{int(self.stamp.timestamp())}",
@@ -272,8 +273,10 @@ class Work:
             self.actions.append(DeletePod(member.name, member.uid, force))
 
     def withdraw_creations(self, index: int) -> None:
-        """Create nothing on the Instance after all: its operation ends in this pass."""
-        self.actions = [a for a in self.actions if not (isinstance(a, CreatePod) and a.index == index)]
+        """Create nothing of what was decided for the Instance: its operation ends, or another begins, in this pass."""
+        withdrawn = [a for a in self.actions if isinstance(a, CreatePod) and a.index == index]
+        self.actions = [action for action in self.actions if action not in withdrawn]
+        self._touched -= {action.name for action in withdrawn}
 
     def open_gate(self, member: Member) -> None:
         if not member.gate and member.live and member.name not in self._touched:
