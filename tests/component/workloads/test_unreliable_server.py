@@ -141,4 +141,4 @@ async def _settled(admin: Client) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_everything_settles_once_the_server_behaves(seed: int) -> None:
-    run_virtual(story(seed))
+    run_virtual(story(seed), limit=3600)
