@@ -430,6 +430,23 @@ def test_anything_that_changes_after_the_preview_makes_it_stale(held: StubCluste
     assert_refused(tool(*RELEASE, "--yes"), held, STALE, 3)
 
 
+@pytest.mark.spec("CI-36")
+def test_a_live_runtime_edited_under_a_pin_makes_the_preview_stale(held: StubCluster, tool: Tool) -> None:
+    stored = revision("srt-qwen3-0-6b", runtime_spec())
+    pin = {
+        "spec": {"runtime": {"autoSync": False}},
+        "status": {"pinnedRevisionName": stored["metadata"]["name"]},
+    }
+    held.put(INFERENCE_SERVICES, service(**pin))
+    held.put(CONTROLLER_REVISIONS, stored)
+
+    def change() -> None:
+        held.put(CLUSTER_SERVING_RUNTIMES, runtime("srt-qwen3-0-6b", runtime_spec("0.85")))
+
+    held.before("GET", "/inferenceservices/chat", change, nth=2)
+    assert_refused(tool(*RELEASE, "--yes"), held, STALE, 3)
+
+
 @pytest.mark.spec("CI-37")
 def test_a_second_read_that_takes_the_rest_of_the_45_seconds_is_a_timeout(held: StubCluster, tool: Tool) -> None:
     held.before("GET", "/inferenceservices/chat", lambda: tool.time.sleep(46), nth=2)

@@ -380,7 +380,7 @@ def test_a_first_pin_without_its_runtime_is_retried() -> None:
     run(scenario)
 
 
-@pytest.mark.spec("RR-5", "RR-22", "RR-33")
+@pytest.mark.spec("RR-5", "RR-22", "RR-33", "SR-7")
 def test_an_inheriting_runtime_is_pinned_merged_drifts_with_its_parent_and_heals_after_it() -> None:
     async def scenario(stage: Stage) -> None:
         await model_and_runtime(stage)
@@ -403,6 +403,7 @@ def test_an_inheriting_runtime_is_pinned_merged_drifts_with_its_parent_and_heals
         await fraction(stage, "0.85")
         assert await pin(stage) == (name, "RevisionMismatch")
         assert (await stage.args("live-engine"))[-1] == "--mem-frac=0.85"
+        assert "--served-model-name=live" in await stage.args("live-engine")
         before = await children(stage)
         await stage.client.delete(SERVING_RUNTIMES, "sglang", "prod")
         await stage.settle()

@@ -767,6 +767,24 @@ def test_a_pinned_service_follows_its_accelerator_class_and_its_model() -> None:
     run(scenario)
 
 
+@pytest.mark.spec("SR-18")
+def test_a_malformed_placeholder_leaves_the_workload_until_it_is_mended() -> None:
+    async def scenario(stage: Stage) -> None:
+        await serving(stage)
+        before, told = await stage.get(DEPLOYMENTS, "chat-engine"), await stage.events()
+        broken = runtime("0.85")
+        broken["spec"]["engineConfig"]["runner"]["args"].append("--name={{.Name")
+        await stage.apply(SERVING_RUNTIMES, broken)
+        await stage.settle()
+        assert await stage.get(DEPLOYMENTS, "chat-engine") == before
+        assert await stage.events() == told
+        await stage.apply(SERVING_RUNTIMES, runtime("0.85"))
+        await stage.settle()
+        assert (await stage.args())[-1] == "--mem-frac=0.85"
+
+    run(scenario)
+
+
 @pytest.mark.spec("SR-15")
 def test_a_named_class_that_is_missing_leaves_the_workload_and_heals() -> None:
     async def scenario(stage: Stage) -> None:
