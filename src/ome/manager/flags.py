@@ -213,7 +213,8 @@ def usage() -> str:
     for name, (_, kind, default, text) in sorted(_declared().items()):
         shown = "" if kind == "bool" else f" {kind.partition(':')[0]}"
         lines.append(f"  -{name}{shown}")
-        tail = f" (default {default})" if default not in ("", False, 0, 0.0) else ""
+        shown = "true" if default is True else default
+        tail = f" (default {shown})" if default not in ("", False, 0, 0.0) else ""
         lines.append(f"    \t{text}{tail}")
     return "\n".join(lines)
 
