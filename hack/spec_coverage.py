@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lists the checks of docs/spec that no test claims with `@pytest.mark.spec("RR-6")`. A claim is no proof: read the test.
+"""Lists the checks of docs/spec that no test claims with `@pytest.mark.spec("RR-6")`. A claim proves nothing.
 
 Usage: spec_coverage.py [PREFIX ...] [--missing]. Always exits 0; CI prints it.
 """

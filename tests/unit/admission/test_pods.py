@@ -1,7 +1,5 @@
 """The pod webhook: each annotation's effect, and what denies a pod."""
 
-
-
 from __future__ import annotations
 
 import copy

@@ -128,7 +128,7 @@ class OpenApi:
 
     def document(self, group: str, version: str) -> dict[str, Any]:
         """The OpenAPI v3 document of one group and version."""
-        types = [type_ for type_ in self._registry.types(group, version)]
+        types = list(self._registry.types(group, version))
         schemas: Schemas = {}
         paths: dict[str, Any] = {}
         for type_ in types:

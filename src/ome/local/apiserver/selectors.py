@@ -246,7 +246,7 @@ def parse_fields(text: str) -> FieldSelector | None:
 
 
 def _split_unescaped(text: str) -> list[str]:
-    return [part for part in re.split(r"(?<!\\)(?:\\\\)*,", text)] if "\\" in text else text.split(",")
+    return list(re.split(r"(?<!\\)(?:\\\\)*,", text)) if "\\" in text else text.split(",")
 
 
 def _unescape(value: str, whole: str) -> str:

@@ -43,7 +43,7 @@ def to_served(type_: ResourceType, obj: dict[str, Any]) -> dict[str, Any]:
     if type_.stored_as_served:
         return obj
     if type_.group == "events.k8s.io":
-        obj = _renamed(obj, {old: new for old, new in _EVENT_NAMES})
+        obj = _renamed(obj, dict(_EVENT_NAMES))
         for name in ("reportingController", "reportingInstance"):
             if not obj.get(name):
                 obj.pop(name, None)
