@@ -115,6 +115,12 @@ STORED: dict[str, tuple[str, str, Any, Any]] = {
             "spec": {"strategy": {}, "template": {"metadata": {}, "spec": {"containers": None}}},
         },
     ),
+    "a slice without endpoints has null for a list": (
+        "discovery.k8s.io",
+        "EndpointSlice",
+        {"addressType": "IPv4", "endpoints": [], "ports": []},
+        {"metadata": {}, "addressType": "IPv4", "endpoints": None, "ports": None},
+    ),
     "an unset time of an event is null": (
         "",
         "Event",

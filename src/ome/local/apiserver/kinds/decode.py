@@ -129,6 +129,7 @@ _NULL_WHEN_UNSET: Final[Mapping[str, tuple[str, ...]]] = {
     _APIEXTENSIONS + "CustomResourceDefinitionCondition": ("lastTransitionTime",),
     types.OBJECT_META.removesuffix("ObjectMeta") + "Condition": ("lastTransitionTime",),
     _API + "core.v1.PodSpec": ("containers",),
+    _API + "discovery.v1.EndpointSlice": ("endpoints", "ports"),
     _API + "rbac.v1.Role": ("rules",),
     _API + "rbac.v1.ClusterRole": ("rules",),
     _API + "autoscaling.v2.HorizontalPodAutoscalerStatus": ("currentMetrics",),
