@@ -28,28 +28,30 @@ def start_all(work: Work) -> None:
     """Open `Create` on rows that have no pods to show: new, `Pending`, and failed before they ever ran."""
     if work.paused:
         return
+    in_flight = retry.creating([*work.rows.values()])
     for row in work.ordered():
         if row.operation is None and _wants_create(row) and may_start(work, row):
-            start(work, row)
+            in_flight = start(work, row, in_flight=in_flight) or in_flight
 
 
 def _wants_create(row: InstanceStatus) -> bool:
     return row.phase in ("Creating", "Pending") or (row.phase == "Failed" and not row.running_revision)
 
 
-def start(work: Work, row: InstanceStatus) -> None:
-    """Open the operation if the retry gate allows; an earlier attempt's leftovers are deleted first."""
+def start(work: Work, row: InstanceStatus, *, in_flight: bool) -> bool:
+    """Open the operation if the retry gate allows; whether it did. An earlier attempt's leftovers are deleted first."""
     target = rebuild_target(work, row)
-    answer = retry.gate(work.blocks, target, in_flight=retry.creating(work.ordered()), now=work.now)
+    answer = retry.gate(work.blocks, target, in_flight=in_flight, now=work.now)
     if not answer.start:
         work.wake(answer.wake)
-        return
+        return False
     work.blocks = retry.started(work.blocks, target)
     announce = not row.last_failure and row.phase == "Creating" and not row.running_revision
     row = work.open(row, "Create", "CreatePods", target, phase="Creating")
     if announce:
         work.normal(row, "InstanceCreated", f"creating at revision {target} (incarnation={row.incarnation})")
     advance(work, row)
+    return True
 
 
 def advance(work: Work, row: InstanceStatus) -> None:

@@ -43,15 +43,15 @@ def start_all(work: Work) -> None:
     staged = budgets.partitioned(
         [row.index for row in work.ordered() if _counts_for_partition(work, row)], work.strategy.partition
     )
+    in_flight = retry.updating([*work.rows.values()], work.target)
     for row in candidates:
-        in_flight = retry.updating(work.ordered(), work.target)
         answer = retry.gate(work.blocks, work.target, in_flight=in_flight, now=work.now)
         if not answer.start:
             work.wake(answer.wake)
             continue
         if row.index in staged:
             continue
-        _try(work, row)
+        in_flight = _try(work, row) or in_flight
     work.advancing = any(row.operation is not None and row.operation.type == "Update" for row in work.rows.values())
     _free_slots(work, next((row.index for row in candidates if row.index not in staged), None))
 
@@ -98,17 +98,21 @@ def _counts_for_partition(work: Work, row: InstanceStatus) -> bool:
     return not updating and not leaving and bool(row.running_revision) and off_target(work, row)
 
 
-def _try(work: Work, row: InstanceStatus) -> None:
+def _try(work: Work, row: InstanceStatus) -> bool:
+    """Start an update of the Instance if its budget allows; whether it started."""
     work.update_pass_ran = True
+    idle = row.operation is None and not budgets.held_slots(row, work.pods(row.index), work.now)
+    if work.denials and idle:
+        return False  # holds no slot of its own to reuse, so it is denied like the one before it
     how = _how(work, row)
     if how == _REFUSE:
         _refuse(work, row)
-        return
+        return False
     denial = _denial(work, row, how)
     if denial is not None:
         work.denials.append(denial)
         work.wake(denial.wake)
-        return
+        return False
     work.blocks = retry.started(work.blocks, work.target)
     work.wake(work.now + POLL)
     if how == _GANG:
@@ -119,6 +123,7 @@ def _try(work: Work, row: InstanceStatus) -> None:
         rebuild.start_recreate(work, row, work.strategy.type)
     else:
         inplace.start(work, row, work.strategy.type)
+    return True
 
 
 def _how(work: Work, row: InstanceStatus) -> str:
