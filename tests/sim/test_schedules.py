@@ -12,7 +12,7 @@ import sys
 import pytest
 
 SHARES = 4
-SEEDS = 25
+SEEDS = 15
 
 
 @pytest.mark.spec("RB-16", "RB-37", "ON-30", "ON-33")
