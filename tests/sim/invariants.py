@@ -126,7 +126,7 @@ class Invariants:
         assert row is not None
         operation = row.get("operation") or {}
         step = operation.get("step")
-        allowed = ("SurgeDrain", "Drain", "InPlace")
+        allowed = ("SurgeDrain", "Drain", "InPlace", "GangSurgeTargetCleanup")
         require(step in allowed, f"{name} {how} with operation {operation.get('type')}/{step}, phase {row['phase']}")
         if step == "SurgeDrain":
             successors = self._successors(pod, operation)
