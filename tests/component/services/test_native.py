@@ -286,6 +286,7 @@ def test_a_native_service_costs_no_call_when_nothing_changed_also_after_a_restar
     run(scenario)
 
 
+@pytest.mark.spec("IS-32")
 def test_a_service_fronts_a_standalone_replica() -> None:
     async def scenario(stage: Stage) -> None:
         container = {"name": "main", "image": "x:1", "ports": [{"containerPort": 9000, "name": "web"}]}
@@ -314,8 +315,14 @@ def test_a_service_fronts_a_standalone_replica() -> None:
         assert status["components"]["engine"]["scaleTargetRef"]["name"] == "solo"
         assert status["components"]["engine"]["lifecycle"]["readyReplicas"] == 1
         assert "modelStatus" not in status
+        assert status["components"]["engine"]["lifecycle"]["updateRevision"] == "solo-aaaaaaaa"
         await stage.client.delete(INFERENCE_REPLICAS, "solo", "prod")
         await stage.settle()
         assert (await stage.condition("EngineReady") or {})["reason"] == "ReplicaRefMissing"
+        await stage.create(INFERENCE_REPLICAS, {**standalone, "spec": {**standalone["spec"], "component": "decoder"}})
+        await stage.settle()
+        assert (await stage.condition("EngineReady") or {})["reason"] == "ReplicaRefInvalid"
+        (event,) = await stage.events("ReplicaRefInvalid")
+        assert event["type"] == "Warning"
 
     run(scenario)

@@ -279,6 +279,9 @@ def fronting(**refs: Any) -> dict[str, Any]:
     return service(model=None, runtime=None, engine=None, replicaRefs=refs)
 
 
+RENDERS_NOTHING = "the service writes nothing on, and renders nothing for, a referenced replica"
+
+
 def test_a_standalone_replica_keeps_its_name() -> None:
     assert refusal(service(), standalone("chat-engine")) == (
         "a standalone InferenceReplica named chat-engine exists in namespace llama-demo (wait for it if it is being "
@@ -291,6 +294,7 @@ def test_a_standalone_replica_keeps_its_name() -> None:
     assert refusal(service(), standalone("chat-engine"), old=service()) == ""
 
 
+@pytest.mark.spec("IS-32")
 @pytest.mark.parametrize(
     ("new", "text"),
     [
@@ -330,6 +334,25 @@ def test_a_standalone_replica_keeps_its_name() -> None:
             "spec.replicaRefs.engine names InferenceReplica llama-demo/taken, which InferenceService front already fronts; "
             "a replica has one service",
         ),
+        (
+            {**fronting(engine=["a"]), "spec": {**fronting(engine=["a"])["spec"], "rollout": {"groups": []}}},
+            "spec.rollout is not accepted with spec.replicaRefs; a referenced replica rolls on its own",
+        ),
+        *[
+            (
+                {**fronting(engine=["a"]), "spec": {**fronting(engine=["a"])["spec"], field: value}},
+                f"spec.{field} is not accepted with spec.replicaRefs; {why}",
+            )
+            for field, value, why in (
+                ("runtime", {"name": "rt"}, "the referenced replicas carry their own model and runtime"),
+                ("acceleratorSelector", {"acceleratorClass": "h100"}, RENDERS_NOTHING),
+                ("scalingPolicy", {"mode": "Independent"}, RENDERS_NOTHING),
+            )
+        ],
+        (
+            {**fronting(engine=["a"]), "spec": {**fronting(engine=["a"])["spec"], "deploymentMode": "RawDeployment"}},
+            "spec.deploymentMode RawDeployment is not accepted with spec.replicaRefs; a referenced replica is OMENative",
+        ),
         (fronting(engine=["a"]), ""),
     ],
 )
@@ -344,6 +367,7 @@ def test_referenced_replicas(new: dict[str, Any], text: str) -> None:
     assert refusal(new, *others) == text
 
 
+@pytest.mark.spec("IS-32")
 def test_references_are_fixed_at_create() -> None:
     assert refusal(fronting(engine=["b"]), old=fronting(engine=["a"])) == (
         "spec.replicaRefs is fixed at create; delete and recreate the InferenceService to front other replicas"
