@@ -432,6 +432,7 @@ def test_4_release_it(operator: Operator, watcher: Watcher) -> None:
         lambda: _is(operator.pods()["chat-engine-0-default-1"], "ContainersReady"), timeout=60, what="a recovered pod"
     )
     c.stays(operator.state, "Held/3", seconds=3)
+    assert operator.table().splitlines()[1].split()[1] == "HELD"
     leftover = operator.pods()["chat-engine-0-default-1"]
     assert not _is(leftover, "Ready")
     assert watcher.end() == []

@@ -161,6 +161,7 @@ def test_a_release_gives_a_fresh_set_of_attempts_and_a_second_hold_is_a_second_e
         assert block(world)["attemptsStarted"] == 1
         assert len(world.events("RetryHeld")) == 1
         await world.until(lambda: state(world) == "Held", limit=1000)
+        assert block(world)["attemptsStarted"] == 3
         messages = [event["message"] for event in world.events("RetryHeld")]
         assert len(messages) == 2
         assert len(set(messages)) == 1
@@ -538,6 +539,12 @@ def test_a_deadline_with_an_image_that_cannot_be_pulled_charges_with_that_reason
     play(story, lifecycle=lifecycle)
 
 
+def ladder(world: World) -> tuple[str, int]:
+    """State and attempts of the first block of the standalone replica."""
+    found = world.blocks("solo") or [{"state": "", "attemptsStarted": 0}]
+    return str(found[0]["state"]), int(found[0]["attemptsStarted"])
+
+
 @pytest.mark.spec("RB-45")
 def test_a_standalone_replica_climbs_the_same_ladder_and_hears_about_it_itself() -> None:
     async def story(world: World) -> None:
@@ -546,8 +553,11 @@ def test_a_standalone_replica_climbs_the_same_ladder_and_hears_about_it_itself()
         del body["metadata"]["ownerReferences"]
         body["metadata"]["name"] = "solo-engine"
         world.server.create("inferencereplicas", body)
-        await world.until(lambda: bool(world.blocks("solo")) and world.blocks("solo")[0]["state"] == "Held", limit=2000)
+        for attempt, reached in ((1, "Backoff"), (2, "Backoff"), (3, "Held")):
+            wanted = (reached, attempt)
+            await world.until(lambda wanted=wanted: ladder(world) == wanted, limit=400)
         (event,) = world.events("RetryHeld")
+        assert "held after 3 failed attempt(s) (last failure: ImagePullBackOff)" in event["message"]
         assert event["involvedObject"]["kind"] == "InferenceReplica"
         assert event["involvedObject"]["name"] == "solo-engine"
         assert world.server.get("pods", "prod", "solo-engine-engine-0-default-0") is not None
