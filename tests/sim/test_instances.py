@@ -348,7 +348,10 @@ def test_an_overdue_drain_is_told_once_and_never_fails() -> None:
         await world.run(120)
         assert condition(world, "DrainOverdue")["status"] == "True"
         assert condition(world, "DrainOverdue")["message"] == "1 Instance(s) draining past their deadline (1)"
+        world.annotate("tick", "1")
+        await world.run(30)
         (event,) = world.events("DrainOverdue")
+        assert event["count"] == 1
         assert event["message"].startswith("OMENative component=engine instance=1: drain overdue by ")
         assert "1 pod(s) still Terminating (chat-engine-1-default-0)" in event["message"]
         assert row(world, 1)["phase"] == "Deleting"

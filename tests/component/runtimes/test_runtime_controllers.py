@@ -217,6 +217,22 @@ async def test_revisions_are_marked_kept_and_deleted(world: World) -> None:
     assert MARK not in (await held(world))["foreign"].get("annotations", {})
 
 
+@pytest.mark.spec("RR-26")
+@in_world(rooms=ROOM, workloads=False, flags={"runtime_revision_retention": 0})
+async def test_a_revision_that_a_status_alone_names_is_kept_even_of_a_live_service(world: World) -> None:
+    await world.make_namespace("prod")
+    kept, other = revision(1), revision(2)
+    live = service("live", "")
+    live["spec"]["runtime"] = {"name": NAME, "kind": "ServingRuntime", "autoSync": True}
+    await world.create(live)
+    status = {"status": {"pinnedRevisionName": kept["metadata"]["name"]}}
+    await world.merge(INFERENCE_SERVICES, "live", "prod", status, "status")
+    await store_in_order(world, kept, other)
+    await world.settle()
+    marked = {name for name, meta in (await held(world)).items() if MARK in meta.get("annotations", {})}
+    assert marked == {other["metadata"]["name"]}
+
+
 @pytest.mark.spec("RR-28")
 @in_world(rooms=ROOM, workloads=False, flags={"runtime_revision_retention": 0})
 async def test_an_old_mark_deletes_at_once_and_a_broken_one_is_set_anew(world: World) -> None:
