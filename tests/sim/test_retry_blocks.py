@@ -574,8 +574,8 @@ def test_no_stored_time_lies_after_the_moment_it_was_written() -> None:
             if collection != "inferencereplicas":
                 return
             for found in (new.get("status") or {}).get("retryBlocks") or []:  # type: ignore[attr-defined]
-                for key in ("firstFailureAt", "lastFailureAt"):
-                    ahead.append((parse_timestamp(found[key]) - world.clock.now()).total_seconds())
+                times = [parse_timestamp(found[key]) for key in ("firstFailureAt", "lastFailureAt")]
+                ahead.extend((time - world.clock.now()).total_seconds() for time in times)
 
         world.server.hear = look
         world.apply()
