@@ -64,6 +64,7 @@ LONGEST_REAL_SLEEP = 10.0
 SYSTEM_NAMESPACES = {"default", "kube-system", "kube-public", "kube-node-lease"}
 KUBECONFIG_VARIABLE = "OME_TEST_KUBECONFIG"
 _DEFINED: list[Record] = []
+_INSTALLED: list[bool] = []  # whether the real control plane of this run has OME's definitions
 """OME's definitions as the first embedded world stored them: making them again would be most of a test's time."""
 FLAGS = {
     "inferenceservice_max_concurrent_reconciles": 4,
@@ -201,13 +202,14 @@ class World:
         """OME's namespace, definitions, roles and ConfigMap; no webhooks."""
         for obj in manifests(namespace=self.namespace):
             resource = resource_of(obj)
-            if resource is resources.CRDS and _DEFINED and self.embedded:
+            if resource is resources.CRDS and (_DEFINED if self.embedded else _INSTALLED):
                 continue
             await self.client.apply(resource, dict(obj), field_manager="install")
         if self.server is not None and not _DEFINED:
             _DEFINED.extend(self.server.store.collection(DEFINITIONS).all())
-        if not self.embedded:
+        if not self.embedded and not _INSTALLED:
             await self.until(lambda: self.client.serves(resources.INFERENCE_REPLICAS))
+            _INSTALLED.append(True)
 
     def start(self, coroutine: Any) -> asyncio.Task[Any]:
         """Run something in the background until the test ends or the task is cancelled; its failure fails the test."""
@@ -367,13 +369,18 @@ async def _sweep(world: World) -> None:
         await _remove(world, resources.NODES, node)
     for pod in await world.list(resources.PODS):
         await _remove(world, resources.PODS, pod, grace_period=0)
+    kept = {*SYSTEM_NAMESPACES, world.namespace}
     for namespace in await world.list(resources.NAMESPACES):
-        if namespace["metadata"]["name"] not in SYSTEM_NAMESPACES:
+        if namespace["metadata"]["name"] not in kept:
             await _remove(world, resources.NAMESPACES, namespace)
+    for resource in (resources.CONTROLLER_REVISIONS, resources.CONFIG_MAPS, resources.SECRETS, resources.LEASES):
+        for obj in await world.list(resource, world.namespace):
+            if obj["metadata"]["name"] != "kube-root-ca.crt":
+                await _remove(world, resource, obj)
 
     async def gone() -> bool:
         names = {n["metadata"]["name"] for n in await world.list(resources.NAMESPACES)}
-        return names <= SYSTEM_NAMESPACES
+        return names <= kept
 
     await world.until(gone, timeout=60)
 
