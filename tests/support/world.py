@@ -64,8 +64,8 @@ LONGEST_REAL_SLEEP = 10.0
 SYSTEM_NAMESPACES = {"default", "kube-system", "kube-public", "kube-node-lease"}
 KUBECONFIG_VARIABLE = "OME_TEST_KUBECONFIG"
 _DEFINED: list[Record] = []
-_INSTALLED: list[bool] = []  # whether the real control plane of this run has OME's definitions
 """OME's definitions as the first embedded world stored them: making them again would be most of a test's time."""
+_INSTALLED: list[bool] = []  # whether the real control plane of this run has OME's definitions
 FLAGS = {
     "inferenceservice_max_concurrent_reconciles": 4,
     "inferencereplica_max_concurrent_reconciles": 4,
