@@ -229,7 +229,7 @@ def test_a_rollout_loses_no_request_pinned_or_not(cluster: ScenarioCluster) -> N
     assert all(client.asked > 50 for client in clients)
 
 
-@pytest.mark.spec("RB-34", "RB-48")
+@pytest.mark.spec("RB-34")
 def test_a_held_revision_keeps_answering_until_the_image_is_there(cluster: ScenarioCluster) -> None:
     c = cluster
     c.configure(

@@ -523,7 +523,7 @@ def test_8_every_reason(person: Person) -> None:
     person.shows(pinned(A))
 
 
-@pytest.mark.spec("RR-21", "RR-22")
+@pytest.mark.spec("RR-21")
 def test_8_runtime_pin_error(person: Person) -> None:
     c = person.c
     c.apply(

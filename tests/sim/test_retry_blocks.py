@@ -169,7 +169,7 @@ def test_a_release_gives_a_fresh_set_of_attempts_and_a_second_hold_is_a_second_e
     play(story)
 
 
-@pytest.mark.spec("RB-19", "RB-48", "RB-50", "ON-37", "RB-35")
+@pytest.mark.spec("RB-19", "RB-50", "ON-37", "RB-35")
 def test_a_fixed_image_is_tried_only_after_the_release_and_then_rolls_out() -> None:
     async def story(world: World) -> None:
         world.apply()

@@ -135,7 +135,6 @@ def test_a_block_stays_while_an_operation_targets_its_revision() -> None:
     assert decide(snapshot([RAN], [OLD_POD], update=NEWER, blocks=(kept,))).status.retry_blocks == ()
 
 
-@pytest.mark.spec("RB-30")
 def test_a_superseded_block_is_not_pruned_while_paused() -> None:
     kept = block(NEW, "Held", 3, last_failure_at=at(-9), first_failure_at=at(-9))
     decided = decide(snapshot([RAN], [OLD_POD], update=NEWER, blocks=(kept,), paused=True))
