@@ -24,6 +24,7 @@ from ome.kube.transport import Response, Transport
 T = TypeVar("T")
 FIELD_MANAGER = "ome-manager"
 PAGE = 500
+WARNINGS_REMEMBERED = 256
 SLOW_REQUEST = 1.0  # seconds a request may be held back before a log line says so
 
 log = logging.getLogger("ome.kube.client")
@@ -91,6 +92,7 @@ class Client:
         self._rate_limit = rate_limit
         self._limits: dict[str, RateLimit] = {}
         self._on_request = on_request
+        self._warned: set[str] = set()
 
     async def close(self) -> None:
         """Close the transport."""
@@ -314,7 +316,8 @@ class Client:
     async def _write(self, request: Request, resource: Resource) -> dict[str, Any]:
         response = await self.request(request, resource=resource)
         for warning in response.headers.get("warning", "").split("\n"):
-            if warning:
+            if warning and warning not in self._warned and len(self._warned) < WARNINGS_REMEMBERED:
+                self._warned.add(warning)  # said once: the same write will be warned of again and again
                 log.info("the API server warns: %s", warning, extra={"path": request.path})
         return msgspec.json.decode(response.body, type=dict[str, Any])
 
