@@ -115,6 +115,47 @@ def test_a_lost_pod_is_made_again_only_after_the_pause(mode: str, shown: str) ->
     play(story)
 
 
+@pytest.mark.spec("ON-23")
+@pytest.mark.parametrize(("mode", "incarnation"), [("Recover", 2), ("Freeze", 1)])
+def test_a_pause_lets_repairs_go_on_and_a_freeze_does_not(mode: str, incarnation: int) -> None:
+    async def story(world: World) -> None:
+        world.apply(replicas=1, lifecycle={**SURGE_ONE, "restartPolicy": "RecreateInstanceOnPodRestart"})
+        await settled(world)
+        await world.run(5)
+        world.change(paused=True, pauseMode=mode)
+        await world.run(2)
+        world.nodes.crash(world.pods()[0])
+        await world.run(60)
+        assert row(world, 0)["incarnation"] == incarnation
+        assert len(world.events("RestartTriggered")) == incarnation - 1
+        assert world.phases() == ["Ready"]
+        world.change(paused=None, pauseMode=None)
+        await world.until(lambda: row(world, 0)["incarnation"] == 2, limit=20)
+        await settled(world)
+
+    play(story)
+
+
+@pytest.mark.spec("ON-23", "ON-27")
+@pytest.mark.parametrize("mode", ["Recover", "Freeze"])
+def test_a_reset_is_answered_while_paused_and_its_rebuild_waits(mode: str) -> None:
+    async def story(world: World) -> None:
+        world.apply(image="sglang:missing", replicas=1)
+        await world.until(lambda: "Failed" in world.phases())
+        world.change(paused=True, pauseMode=mode)
+        await world.run(2)
+        world.nodes.pushed.add("missing")
+        world.annotate("ome.io/reset-instances", "0")
+        await world.until(lambda: "ome.io/reset-instances" not in world.replica()["metadata"]["annotations"], limit=10)
+        assert len(world.events("InstancesReset")) == 1
+        await world.run(120)
+        assert world.pods() == []
+        world.change(paused=None, pauseMode=None)
+        await settled(world)
+
+    play(story)
+
+
 @pytest.mark.spec("ON-21")
 def test_without_a_restart_policy_only_the_lost_pod_is_replaced() -> None:
     async def story(world: World) -> None:
