@@ -284,9 +284,11 @@ def test_a_foreign_budget_of_the_name_stops_the_component() -> None:
         await model_and_runtime(stage)
         foreign = {"metadata": {"name": "chat-engine", "namespace": "prod"}, "spec": {"maxUnavailable": 3}}
         await stage.create(PDBS, foreign)
-        await stage.apply(INFERENCE_SERVICES, service())
+        await stage.apply(SERVING_RUNTIMES, runtime(routerConfig=ROUTER))
+        await stage.apply(INFERENCE_SERVICES, service(router={}))
         await stage.settle()
-        assert await stage.find(DEPLOYMENTS, "chat-engine") is None
+        for name in ("chat-engine", "chat-router"):
+            assert await stage.find(DEPLOYMENTS, name) is None
         assert (await stage.get(PDBS, "chat-engine"))["spec"]["maxUnavailable"] == 3
         assert await stage.events() == []
         await stage.client.delete(PDBS, "chat-engine", "prod")
@@ -404,6 +406,14 @@ def test_overlays_are_mounted_or_skipped() -> None:
         assert (skipped["status"], skipped["reason"]) == ("False", "OverlaysSkipped")
         assert "over-lay" in skipped["message"]
         assert "mountedOverlays" not in await stage.status()
+        await stage.client.patch(CLUSTER_BASE_MODELS, "over-lay", "", {"spec": {"disabled": False}})
+        await patch(stage, {"metadata": {"labels": {"x": "z"}}})
+        assert (await stage.condition("OverlaysReady") or {})["reason"] == "AllOverlaysMounted"
+        await stage.client.delete(CLUSTER_BASE_MODELS, "over-lay")
+        await patch(stage, {"metadata": {"labels": {"x": "gone"}}})
+        assert (await stage.condition("OverlaysReady") or {})["reason"] == "OverlaysSkipped"
+        template = (await stage.get(DEPLOYMENTS, "chat-engine"))["spec"]["template"]
+        assert "over-lay" not in str(template["spec"])
 
     run(scenario)
 
