@@ -60,7 +60,9 @@ class Model:
         parameters.n_parallel = options.parallel
         parameters.hostnames = ["127.0.0.1"]
         parameters.port = 0
-        parameters.embedding = options.embeddings
+        if options.embeddings:
+            parameters.embedding = True
+            parameters.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
         if options.threads:
             parameters.cpuparams.n_threads = options.threads
         if options.chat_template == "transcript":
