@@ -100,12 +100,16 @@ def served(kind: str) -> Resource:
 @pytest.mark.spec("AP-1")
 @in_world(workloads=False)
 async def test_discovery_lists_the_group(world: World) -> None:
-    answer = await world.client.request(Request("GET", "/apis/ome.io/v1beta1"))
-    listed = {
-        entry["name"]: entry for entry in msgspec.json.decode(answer.body)["resources"] if "/" not in entry["name"]
-    }
     expected = {kind.plural: kind for kind in KINDS if not kind.feature}
-    assert listed.keys() == expected.keys()
+
+    async def discover() -> dict[str, dict[str, Any]]:
+        answer = await world.client.request(Request("GET", "/apis/ome.io/v1beta1"))
+        entries = msgspec.json.decode(answer.body)["resources"]
+        found = {entry["name"]: entry for entry in entries if "/" not in entry["name"]}
+        assert found.keys() == expected.keys()
+        return found
+
+    listed = await world.eventually(discover)
     for plural, kind in expected.items():
         entry = listed[plural]
         assert entry["kind"] == kind.kind

@@ -13,6 +13,8 @@ from tests.support.world import World, in_world
 
 from .stage import IMAGE, MISSING, ROOMS, RUNTIME, chat, images, pod_names, replica, set_stage, settled, state, status
 
+pytestmark = pytest.mark.embedded_only("minutes of backoff; tests/scenario/test_held_revisions.py plays it on both")
+
 RELEASE = "ome.io/release-held-revision"
 ABOUT = "InferenceReplica prod/chat-engine component=engine"
 

@@ -28,6 +28,8 @@ from ome.runtimes.revisions import draft_revision
 from tests.support.world import World, in_world
 from tests.unit.runtimes.builders import NAME, NAMESPACE, REVISION_90, canonical, example
 
+pytestmark = pytest.mark.embedded_only("counts events and revisions of an empty cluster; the scenarios run on both")
+
 Json = dict[str, Any]
 ROOM = ("ome.runtimes",)
 
