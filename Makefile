@@ -8,7 +8,7 @@ ENGINE ?= llama
 NODES ?= standin
 KUBE := $(BIN)/python hack/kubernetes/control_plane.py
 PYTEST := $(BIN)/python -m pytest
-JOBS ?= 2
+JOBS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-kube test-slow sim twin kube-binaries kube-up kube-down bench lint format docs install locks clean

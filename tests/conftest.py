@@ -53,6 +53,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # Scenarios mostly wait: begun first, they overlap with everything else.
+    items.sort(key=lambda item: "scenario" not in item.path.parts)
     real = config.getoption("--cluster") == "kube"
     for item in items:
         if item.get_closest_marker("slow") and not config.getoption("--slow"):
