@@ -152,6 +152,9 @@ def arguments_for(data: DataDir, ports: Ports, more: Sequence[str]) -> list[str]
         f"--metrics-bind-address=127.0.0.1:{ports.metrics}",
         "--leader-elect",
         f"--leader-election-namespace={OME_NAMESPACE}",
+        # as the chart sets them
+        "--inferenceservice-max-concurrent-reconciles=4",
+        "--inferencereplica-max-concurrent-reconciles=4",
         *more,
     ]
 
