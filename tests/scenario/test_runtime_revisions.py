@@ -299,7 +299,8 @@ def test_4_runtime_sync(person: Person) -> None:
     assert unanswered.code == 1
     assert unanswered.err.splitlines()[-1] == "error: action not confirmed; noninteractive input requires --yes"
     assert person.token() == before
-    synced = c.ome(f"runtime sync {NAME} -n {NS} --yes -o json").ok()
+    command = f"runtime sync {NAME} -n {NS} --yes -o json"
+    synced = c.until(lambda: found if (found := c.ome(command)).code != 3 else None).ok()  # 3: changed meanwhile
     result = json.loads(synced.out)
     uuid = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
     assert re.fullmatch(uuid, result["requestID"])
