@@ -223,6 +223,16 @@ class World:
         self.start(stand_in.run())
         return stand_in
 
+    async def schedulable(self, nodes: int) -> None:
+        """Wait until this many nodes take pods: the real node controller removes their first taints a moment later."""
+
+        async def ready() -> None:
+            found = await self.list(resources.NODES)
+            free = [node for node in found if not node["spec"].get("taints")]
+            assert len(free) == nodes
+
+        await self.eventually(ready)
+
     def start_workloads(self) -> None:
         """Deployment and the other controllers, and the scheduler; the real control plane has its own."""
         if not self.embedded:
@@ -347,9 +357,11 @@ async def real_world(kubeconfig: str) -> AsyncIterator[World]:
 
     world = World(make_client(ADMIN), SystemClock(), make_client, requests=sent)
     try:
-        async with world._stack:
-            yield world
-        await _sweep(world)
+        try:
+            async with world._stack:
+                yield world
+        finally:
+            await _sweep(world)  # after a failure too: what is left would fail the next test
     finally:
         for client in clients:
             await client.close()
@@ -419,6 +431,8 @@ def in_world(
                 await world.install()
             if nodes:
                 world.start_nodes(nodes, gpus)
+                if not world.embedded:
+                    await world.schedulable(nodes)
             if workloads:
                 world.start_workloads()
             if rooms:

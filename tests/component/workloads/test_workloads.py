@@ -247,7 +247,7 @@ async def test_a_budget_asks_a_custom_controller_what_it_wants(world: World) -> 
         status = (await world.get(PDBS, "budget", NAMESPACE))["status"]
         assert (status["expectedPods"], status["currentHealthy"], status["disruptionsAllowed"]) == (3, 2, 0)
 
-    await world.eventually(forbids)
+    await world.eventually(forbids, timeout=120)  # the real controller learns of a new kind's scale every 30 seconds
 
 
 @in_world(nodes=1, installed=False)
