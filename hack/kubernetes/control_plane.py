@@ -95,7 +95,7 @@ def write_certificates(folder: pathlib.Path) -> None:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
     def name(text: str) -> x509.Name:
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
@@ -121,6 +121,27 @@ def write_certificates(folder: pathlib.Path) -> None:
         .sign(ca_key, hashes.SHA256())
     )
     key = ec.generate_private_key(ec.SECP256R1())
+
+    def client(common_name: str, organization: str) -> tuple[bytes, bytes]:
+        """A client certificate, for the API server when it asks the nodes."""
+        client_key = ec.generate_private_key(ec.SECP256R1())
+        subject = [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization),
+            x509.NameAttribute(NameOID.COMMON_NAME, common_name),
+        ]
+        signed = (
+            x509.CertificateBuilder()
+            .issuer_name(ca.subject)
+            .subject_name(x509.Name(subject))
+            .public_key(client_key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(life[0])
+            .not_valid_after(life[1])
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+            .sign(ca_key, hashes.SHA256())
+        )
+        return signed.public_bytes(serialization.Encoding.PEM), pem(client_key)
+
     names = [x509.DNSName(n) for n in ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")]
     names += [x509.IPAddress(ipaddress.ip_address(a)) for a in ("127.0.0.1", "10.0.0.1")]
     serving = (
@@ -132,6 +153,10 @@ def write_certificates(folder: pathlib.Path) -> None:
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .sign(ca_key, hashes.SHA256())
     )
+    asking = client("kube-apiserver-kubelet-client", "system:masters")
+    store("apiserver-kubelet-client.crt", asking[0])
+    store("apiserver-kubelet-client.key", asking[1])
+    store("ca.key", pem(ca_key))
     store("ca.crt", ca.public_bytes(serialization.Encoding.PEM))
     store("apiserver.crt", serving.public_bytes(serialization.Encoding.PEM))
     store("apiserver.key", pem(key))
@@ -259,6 +284,10 @@ def up(nodes: str, quiet: bool = False) -> None:
             "--tls-cert-file=apiserver.crt",
             "--tls-private-key-file=apiserver.key",
             "--client-ca-file=ca.crt",
+            # The nodes' endpoint lets nobody in without a certificate, and has its own signed by this authority.
+            "--kubelet-client-certificate=apiserver-kubelet-client.crt",
+            "--kubelet-client-key=apiserver-kubelet-client.key",
+            "--kubelet-certificate-authority=ca.crt",
             "--token-auth-file=tokens.csv",
             "--authorization-mode=Node,RBAC",
             "--service-cluster-ip-range=10.0.0.0/16",
@@ -287,6 +316,8 @@ def up(nodes: str, quiet: bool = False) -> None:
             "--use-service-account-credentials",
             "--service-account-private-key-file=sa.key",
             "--root-ca-file=ca.crt",
+            "--cluster-signing-cert-file=ca.crt",
+            "--cluster-signing-key-file=ca.key",
             "--leader-elect=false",
             "--profiling=false",
         ],

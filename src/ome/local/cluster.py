@@ -17,7 +17,7 @@ from ome.kube.client import Client
 from ome.kube.clock import Clock
 from ome.kube.controller import Controller
 from ome.local.node.kubelet import Kubelet
-from ome.local.node.nodes import Nodes
+from ome.local.node.nodes import Nodes, Reached
 from ome.local.node.runtime import ContainerRuntime, SimulatedRuntime
 from ome.local.node.scheduler import Scheduler
 from ome.local.workloads import controllers, node_lifecycle, services
@@ -69,11 +69,15 @@ class NodeStandIn:
         gpus: int = DEFAULT_GPUS,
         caches: Caches | None = None,
         runtimes: Sequence[ContainerRuntime] = (),
+        endpoint: Reached | None = None,
     ) -> None:
-        """`gpus` is the `nvidia.com/gpu` capacity of each node. `runtimes` are asked before the simulated one."""
+        """`gpus` is the `nvidia.com/gpu` capacity of each node. `runtimes` are asked before the simulated one.
+
+        `endpoint` is where a real API server reaches the nodes; the embedded one needs none.
+        """
         self._own_caches = Caches(client, clock) if caches is None else None
         shared = caches or self._own_caches or Caches(client, clock)
-        self._nodes = Nodes(client, shared, clock, count=nodes, gpus=gpus)
+        self._nodes = Nodes(client, shared, clock, count=nodes, gpus=gpus, endpoint=endpoint)
         self.kubelet = Kubelet(client, shared, clock, [*runtimes, SimulatedRuntime()])
         self._controllers = [self._nodes.controller(), self.kubelet.controller()]
 

@@ -61,7 +61,7 @@ class _Handler:
             _abort(request)
             raise
         if response.upgrade is not None:
-            return await _upgraded(request, response.upgrade)
+            return await upgraded(request, response.upgrade)
         if isinstance(response.body, bytes):
             answer = web.Response(status=response.status, body=response.body)
             _set_headers(answer, response)
@@ -154,7 +154,8 @@ class _Socket:
         await self._socket.close()
 
 
-async def _upgraded(request: web.BaseRequest, upgrade: Upgrade) -> web.StreamResponse:
+async def upgraded(request: web.BaseRequest, upgrade: Upgrade) -> web.StreamResponse:
+    """Make a WebSocket of the request and let `upgrade` talk; 400 when it asks for none."""
     socket = web.WebSocketResponse(protocols=upgrade.protocols, max_msg_size=0)
     ready = socket.can_prepare(request)
     if not ready.ok:

@@ -135,7 +135,12 @@ async def _play(data: DataDir, kubeconfig: str, count: int, gpus: int, workloads
     from ome.kube.clock import SystemClock
     from ome.kube.config import ClusterConfig
     from ome.local.cluster import LocalWorkloads, NodeStandIn
+    from ome.local.node.endpoint.access import Access
+    from ome.local.node.endpoint.certificate import Certificates
+    from ome.local.node.endpoint.server import HOST, Endpoint, Pods
+    from ome.local.node.nodes import Reached
     from ome.local.node.process.assembly import process_pods, report_to
+    from ome.local.node.process.streams import PodStreams
 
     clock = SystemClock()
     running = asyncio.current_task()
@@ -151,8 +156,25 @@ async def _play(data: DataDir, kubeconfig: str, count: int, gpus: int, workloads
         )
         try:
             async with pods as plugged, asyncio.TaskGroup() as group:
-                stand_in = NodeStandIn(client, clock, nodes=count, gpus=gpus, caches=caches, runtimes=[plugged.runtime])
+                streams = PodStreams()
+                streams.attach(plugged.runtime)
+                known = Pods(
+                    find=lambda namespace, name: stand_in.kubelet.pod(namespace, name),
+                    is_alive=lambda pod: stand_in.kubelet.is_alive(pod),
+                )
+                endpoint = Endpoint(streams, known, Access(client, clock), Certificates(client, clock, HOST))
+                reached = Reached(HOST, await endpoint.listen())
+                stand_in = NodeStandIn(
+                    client,
+                    clock,
+                    nodes=count,
+                    gpus=gpus,
+                    caches=caches,
+                    runtimes=[plugged.runtime],
+                    endpoint=reached,
+                )
                 report_to(stand_in.kubelet, plugged)
+                group.create_task(endpoint.run())
                 group.create_task(caches.run())
                 group.create_task(stand_in.run())
                 group.create_task(plugged.forwarder.run())

@@ -109,6 +109,16 @@ class Kubelet:
         """The address of a pod that runs here, also before its status shows it."""
         return self._addresses.of(uid)
 
+    def pod(self, namespace: str, name: str) -> Object | None:
+        """A pod that is on some node, as the cache has it."""
+        found = self._pods.get(namespace, name)
+        return found if found is not None and _node_of(found) else None
+
+    def is_alive(self, pod: Object) -> bool:
+        """Whether the pod's node is played now."""
+        node = self._nodes.get("", pod.spec.get("nodeName") or "")
+        return node is not None and is_alive(node)
+
     async def report(self, pod: Object, container: str, reason: str, message: str) -> None:
         """Record what a runtime saw of a container, as a Warning event of the pod's node."""
         node = self._nodes.get("", pod.spec.get("nodeName") or "")

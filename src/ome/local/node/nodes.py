@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from ipaddress import IPv4Address
 from typing import Any, Final
@@ -30,12 +31,22 @@ LEASE_SECONDS: Final = 40
 HEARTBEAT: Final = 10.0
 KUBELET_VERSION: Final = "v1.37.2"
 FIRST_NODE_ADDRESS: Final = IPv4Address("198.18.0.1")
+# By this a node says that its endpoint speaks WebSocket, which the API server then hands on (from Kubernetes 1.36 on).
+STREAMS_AS_WEB_SOCKETS: Final = "ExtendWebSocketsToKubelet"
 _CONDITIONS: Final = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
     ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
     ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Where the API server finds the endpoint of all nodes: a host name and a port."""
+
+    host: str
+    port: int
 
 
 def is_alive(node: Object) -> bool:
@@ -75,16 +86,19 @@ def node_object(name: str) -> Json:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": node_labels(name)}, "spec": {}}
 
 
-def node_status(node: Object, address: str, gpus: int, now: datetime) -> Json:
-    """The whole status of a living node. What a user gave as capacity stays."""
+def node_status(node: Object, address: str, gpus: int, now: datetime, endpoint: Reached | None = None) -> Json:
+    """The whole status of a living node. What a user gave as capacity stays. `endpoint` None: nothing listens."""
     status = dict(node.status)
     room = node.status.get("capacity") or node.status.get("allocatable") or capacity(gpus)
     status["capacity"] = room
     status["allocatable"] = node.status.get("allocatable") or room
     status["conditions"] = _conditions(node.status, now)
-    status["addresses"] = _addresses(node, address)
+    status["addresses"] = _addresses(node, address, endpoint)
     status["nodeInfo"] = _info(node)
-    status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": 10250}}
+    status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": endpoint.port if endpoint is not None else 10250}}
+    if endpoint is not None:
+        declared = {*(node.status.get("declaredFeatures") or ()), STREAMS_AS_WEB_SOCKETS}
+        status["declaredFeatures"] = sorted(declared)
     return status
 
 
@@ -111,11 +125,14 @@ def _conditions(status: Mapping[str, Any], now: datetime) -> list[Json]:
     return [*kept, *built]
 
 
-def _addresses(node: Object, address: str) -> list[Json]:
-    have = node.status.get("addresses")
-    if have:
-        return list(have)
-    return [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": node.name}]
+def _addresses(node: Object, address: str, endpoint: Reached | None) -> list[Json]:
+    have = list(node.status.get("addresses") or ())
+    found = have or [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": node.name}]
+    if endpoint is None:
+        return found
+    # The API server dials the Hostname first, then the InternalDNS name, and no resolver knows a made-up node.
+    ours: Json = {"type": "InternalDNS", "address": endpoint.host}
+    return [*(a for a in found if a.get("type") not in ("Hostname", "InternalDNS")), ours]
 
 
 def _info(node: Object) -> Json:
@@ -139,11 +156,21 @@ def _info(node: Object) -> Json:
 class Nodes:
     """Makes the wanted nodes and keeps every living one Ready."""
 
-    def __init__(self, client: Client, caches: Caches, clock: Clock, *, count: int, gpus: int) -> None:
+    def __init__(
+        self,
+        client: Client,
+        caches: Caches,
+        clock: Clock,
+        *,
+        count: int,
+        gpus: int,
+        endpoint: Reached | None = None,
+    ) -> None:
         self._client = client
         self._clock = clock
         self._count = count
         self._gpus = gpus
+        self._endpoint = endpoint
         self._nodes: Cache[Object] = caches.of(NODES, Object)
         self._addresses: dict[str, str] = {}
         self._leased_at: dict[str, float] = {}
@@ -181,7 +208,8 @@ class Nodes:
             self._nodes.observe(written)
 
     async def _report(self, node: Object) -> None:
-        body = status_patch(node.status, node_status(node, self._address(node), self._gpus, self._clock.now()))
+        status = node_status(node, self._address(node), self._gpus, self._clock.now(), self._endpoint)
+        body = status_patch(node.status, status)
         if body is None:
             return
         written = await self._client.patch(NODES, node.name, "", body, type=PatchType.MERGE, subresource="status")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -24,6 +24,7 @@ from ome.local.node.process.spdy import PortForward
 EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 PORT_FORWARD_PROTOCOLS = ("SPDY/3.1+portforward.k8s.io",)
 CLOSE_CHANNEL = 255
+_WAITS = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
 
 
 class PodStreams:
@@ -42,29 +43,24 @@ class PodStreams:
             raise Problem(503, "ServiceUnavailable", "the nodes are not running yet")
         return self._attached
 
-    async def logs(self, pod: dict[str, Any], options: LogOptions) -> AsyncIterator[bytes]:
+    def logs(self, pod: dict[str, Any], options: LogOptions) -> AsyncIterator[bytes]:
         """The log of one container. Raises Problem 400 when it has none."""
-        meta = pod["metadata"]
-        found = self._runtime.log_of(meta["uid"], options.container, options.previous)
+        found = self._runtime.log_of(pod["metadata"]["uid"], options.container, options.previous)
         if found is None:
             if not self._runtime.handles(_image(pod, options.container)):
-                yield b""
-                return
-            what = "previous terminated container" if options.previous else "container"
-            message = f'{what} "{options.container}" in pod "{meta["name"]}" is waiting to start: no log yet'
-            raise Problem(400, "BadRequest", message)
+                return _nothing()
+            raise Problem(400, "BadRequest", no_log(pod, options.container, options.previous))
         path, ended = found
-        async for chunk in read_log(
+        return read_log(
             path,
             follow=options.follow,
             alive=ended if ended is not None else _always(),
             timestamps=options.timestamps,
             tail_lines=options.tail_lines,
-            since=datetime.fromisoformat(options.since_time) if options.since_time else None,
+            since=_moment(options.since_time),
             since_seconds=options.since_seconds,
             limit_bytes=options.limit_bytes,
-        ):
-            yield chunk
+        )
 
     def exec(self, pod: dict[str, Any], options: ExecOptions) -> Upgrade:
         """A command in a container. Raises Problem when there is nothing to run it in."""
@@ -96,6 +92,34 @@ class PodStreams:
             await PortForward(socket, dial).run()
 
         return Upgrade(PORT_FORWARD_PROTOCOLS, run)
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield b""  # makes this a generator
+
+
+def _moment(text: str | None) -> datetime | None:
+    if not text:
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise Problem(400, "BadRequest", f"sinceTime: {text!r} is not a time") from None
+
+
+def no_log(pod: Mapping[str, Any], container: str, previous: bool) -> str:
+    """Why a container has no log, in the kubelet's words. Pure."""
+    name = f'"{container}" in pod "{pod["metadata"]["name"]}"'
+    if previous:
+        return f"previous terminated container {name} not found"
+    status = pod.get("status") or {}
+    for found in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        waiting = (found.get("state") or {}).get("waiting") or {}
+        if found.get("name") == container and waiting.get("reason"):
+            why = _WAITS.get(waiting["reason"], waiting["reason"])
+            return f"container {name} is waiting to start: {why}"
+    return f"container {name} is not available"
 
 
 def _image(pod: dict[str, Any], container: str) -> str:
