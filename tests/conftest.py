@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the control plane that component tests share; each scenario module has one of its own."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A job that a shell put into the background ignores Ctrl-C, and its children would inherit that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     worker = hasattr(config, "workerinput")
     if config.getoption("--cluster") != "kube" or os.environ.get(KUBECONFIG_VARIABLE) or worker:
         return

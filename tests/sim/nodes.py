@@ -16,6 +16,7 @@ from ome.api.meta import parse_timestamp, timestamp
 from .server import Json, Server, clone
 
 READY_AFTER = timedelta(seconds=2)
+LAST_CHANGE = timedelta(seconds=6)  # a container this old changes no more by itself
 _GATE = "ome.io/serving"
 
 
@@ -30,6 +31,8 @@ class Nodes:
         self.silent: set[str] = set()  # pods whose kubelet never confirms their end
         self.frozen: set[str] = set()  # uids of pods whose status the story writes itself
         self.crashed: dict[str, int] = {}  # pod uid -> exits of its main container
+        self._settled: dict[str, tuple[object, ...]] = {}  # pod uid -> what its last look, that changed nothing, saw
+        self._routed: tuple[int, ...] = ()  # versions of what the endpoints were last made of
         for name in names:
             self.add(name)
 
@@ -52,24 +55,35 @@ class Nodes:
 
     def step(self) -> None:
         """One second of scheduler, kubelets and endpoints."""
+        pushed = frozenset(self.pushed)
         for pod in self.server.list("pods"):
-            self._pod(pod)
-        self._endpoints()
+            uid = pod["metadata"]["uid"]
+            seen = (pod["metadata"]["resourceVersion"], self.crashed.get(uid, 0), pushed)
+            if self._settled.get(uid) != seen and self._pod(pod):
+                self._settled[uid] = seen
+        made_of = self._versions()
+        if made_of != self._routed:
+            self._endpoints()
+            self._routed = self._versions()
+
+    def _versions(self) -> tuple[int, ...]:
+        return tuple(self.server.touched(collection) for collection in ("pods", "services", "endpointslices"))
 
     # -- pods ----------------------------------------------------------------------------------------------------------
 
-    def _pod(self, pod: Json) -> None:
+    def _pod(self, pod: Json) -> bool:
+        """One look at a pod; whether time alone will not change it any more."""
         meta = pod["metadata"]
         key = ("pods", meta["namespace"], meta["name"])
         gone_at = meta.get("deletionTimestamp")
         if gone_at and meta["name"] in self.silent:
-            return
+            return False
         if gone_at:
             if self.server.now() >= parse_timestamp(gone_at) or not pod["spec"].get("nodeName"):
                 self.server.remove(key)
-            return
+            return False
         if meta["uid"] in self.frozen:
-            return
+            return False
         new = clone(pod)
         node = pod["spec"].get("nodeName") or self._place()
         if node is None:
@@ -81,6 +95,11 @@ class Nodes:
             self._run(new)
         if new != pod:
             self.server.update(key, new, status=True)
+            return False
+        return node is not None and all(self._age(status) > LAST_CHANGE for status in new["status"]["containerStatuses"])
+
+    def _age(self, status: Json) -> timedelta:
+        return self.server.now() - parse_timestamp(status["_since"])
 
     def _place(self) -> str | None:
         """The live node with most room, or None."""

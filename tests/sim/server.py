@@ -68,6 +68,22 @@ class Refuse(Exception):
         self.code, self.reason, self.message, self.causes = code, reason, message, causes
 
 
+class Change:
+    """One committed change of a collection; its line on a watch is made once, by the first who reads it."""
+
+    __slots__ = ("_line", "event", "obj", "version")
+
+    def __init__(self, version: int, event: str, obj: Json) -> None:
+        self.version, self.event, self.obj = version, event, obj
+        self._line = b""
+
+    @property
+    def line(self) -> bytes:
+        if not self._line:
+            self._line = orjson.dumps({"type": self.event, "object": self.obj}) + b"\n"
+        return self._line
+
+
 class Server:
     """Objects, versions and watchers of one simulated cluster."""
 
@@ -75,12 +91,13 @@ class Server:
         self.now = now
         self.objects: dict[Key, Json] = {}
         self.version = 100
-        self.log: list[tuple[int, str, str, Json]] = []  # version, collection, event type, object
+        self.changes: dict[str, list[Change]] = {collection: [] for collection in KINDS}
         self.fault: Callable[[Request], str | None] = lambda request: None
         self.admit: Callable[[str, Json], None] = lambda collection, obj: None
         self.hear: Callable[[str, str, Json | None, Json], None] = lambda event, collection, old, new: None
         self.writes = 0
-        self._changed = asyncio.Event()
+        self._of: dict[str, dict[Key, Json]] = {collection: {} for collection in KINDS}
+        self._changed = {collection: asyncio.Event() for collection in KINDS}
         self._uid = 0
         self.dropped = 0  # watches older than this generation end
         self.stalled_until = 0.0  # watches deliver nothing before this loop time
@@ -91,7 +108,13 @@ class Server:
         return self.objects.get((collection, namespace, name))
 
     def list(self, collection: str, namespace: str = "") -> list[Json]:
-        return [o for (c, n, _), o in sorted(self.objects.items()) if c == collection and namespace in ("", n)]
+        found = self._of[collection]
+        return [found[key] for key in sorted(found) if namespace in ("", key[1])]
+
+    def touched(self, collection: str) -> int:
+        """The version of the last change in a collection."""
+        changes = self.changes[collection]
+        return changes[-1].version if changes else 0
 
     def create(self, collection: str, obj: Json) -> Json:
         meta = obj["metadata"]
@@ -124,12 +147,13 @@ class Server:
         old = self.objects.pop(key, None)
         if old is None:
             return
+        del self._of[key[0]][key]
         self.version += 1
         gone = clone(old)
         gone["metadata"]["resourceVersion"] = str(self.version)
-        self.log.append((self.version, key[0], "DELETED", gone))
+        self.changes[key[0]].append(Change(self.version, "DELETED", gone))
         self.hear("DELETED", key[0], old, gone)
-        self._wake()
+        self._wake(key[0])
 
     def delete(self, key: Key, grace: int | None = None) -> None:
         """Delete: pods die gracefully, finalizers hold, all else goes at once."""
@@ -154,20 +178,21 @@ class Server:
     def _commit(self, key: Key, old: Json | None, new: Json) -> None:
         self.version += 1
         new["metadata"]["resourceVersion"] = str(self.version)
-        self.objects[key] = new
+        self.objects[key] = self._of[key[0]][key] = new
         event = "ADDED" if old is None else "MODIFIED"
-        self.log.append((self.version, key[0], event, new))
+        self.changes[key[0]].append(Change(self.version, event, new))
         self.hear(event, key[0], old, new)
-        self._wake()
+        self._wake(key[0])
 
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+    def _wake(self, collection: str) -> None:
+        self._changed[collection].set()
+        self._changed[collection] = asyncio.Event()
 
     def drop_watches(self) -> None:
         """End every watch now; clients resume from their version."""
         self.dropped += 1
-        self._wake()
+        for collection in KINDS:
+            self._wake(collection)
 
     # -- HTTP ----------------------------------------------------------------------------------------------------------
 
@@ -247,24 +272,23 @@ class Server:
         selector = dict(request.query).get("labelSelector", "")
         position = int(query.get("resourceVersion", ["0"])[0])
         epoch = self.dropped
-        start = bisect_right(self.log, position, key=lambda entry: entry[0])
+        changes = self.changes[collection]
+        start = bisect_right(changes, position, key=lambda change: change.version)
         loop = asyncio.get_running_loop()
         spoke = loop.time()
         while epoch == self.dropped:
-            changed = self._changed
+            changed = self._changed[collection]
             if loop.time() < self.stalled_until:
                 await asyncio.sleep(self.stalled_until - loop.time())
                 continue
-            end = len(self.log)
-            for version, kind, event, obj in self.log[start:end]:
-                if version <= position or kind != collection:
+            while start < len(changes):
+                change = changes[start]
+                start += 1
+                if namespace and change.obj["metadata"].get("namespace", "") != namespace:
                     continue
-                if namespace and obj["metadata"].get("namespace", "") != namespace:
-                    continue
-                if matches(obj, selector):
+                if matches(change.obj, selector):
                     spoke = loop.time()
-                    yield orjson.dumps({"type": event, "object": obj}) + b"\n"
-            start = end
+                    yield change.line
             quiet = spoke + BOOKMARK - loop.time()
             if quiet > 0:
                 with contextlib.suppress(TimeoutError):
@@ -273,7 +297,7 @@ class Server:
                 continue
             spoke = loop.time()
             bookmark = {"metadata": {"resourceVersion": str(self.version)}}
-            yield json.dumps({"type": "BOOKMARK", "object": bookmark}).encode() + b"\n"
+            yield orjson.dumps({"type": "BOOKMARK", "object": bookmark}) + b"\n"
 
 
 class Gateway:

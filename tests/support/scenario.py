@@ -15,7 +15,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,28 @@ class Ran:
         return self
 
 
+@dataclass(frozen=True)
+class Watch:
+    """What a `kubectl get --watch` in the background has printed so far, in the API server's order."""
+
+    path: Path
+
+    @property
+    def text(self) -> str:
+        return self.path.read_text()
+
+    def events(self) -> list[tuple[str, dict[str, Any]]]:
+        """Type and object of each whole event, for a watch with `--output-watch-events -o json`."""
+        found, text, at = [], self.text, 0
+        while start := re.compile(r"\S").search(text, at):
+            try:
+                event, at = json.JSONDecoder().raw_decode(text, start.start())
+            except json.JSONDecodeError:
+                break  # the rest is still being written
+            found.append((event["type"], event["object"]))
+        return found
+
+
 @dataclass
 class ScenarioCluster:
     """One cluster, and what a person at a terminal does with it. `folder` is where the person works."""
@@ -63,6 +86,7 @@ class ScenarioCluster:
     real: bool
     environment: dict[str, str] = field(default_factory=dict)
     _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _watches: int = 0
 
     # -- commands ----------------------------------------------------------------------------------------------------
 
@@ -85,6 +109,24 @@ class ScenarioCluster:
     def local(self, command: str, *more: str, **options: Any) -> Ran:
         """`ome local <command>`."""
         return self.run(["ome", "local", *shlex.split(command), *more], **options)
+
+    @contextmanager
+    def watch(self, command: str, *more: str) -> Iterator[Watch]:
+        """`kubectl <command> --watch` beside the block; it must still run when the block ends."""
+        self._watches += 1
+        path = self.folder / f"watch-{self._watches}.log"
+        with path.open("wb") as log:
+            process = subprocess.Popen(
+                ["kubectl", *shlex.split(command), "--watch", *more], cwd=self.folder, env=self.environment, stdout=log
+            )
+        self._processes.append(process)
+        try:
+            yield Watch(path)
+            assert process.poll() is None, f"kubectl {command} --watch ended with {process.returncode}"
+        finally:
+            process.terminate()
+            process.wait(10)
+            self._processes.remove(process)
 
     def write(self, name: str, text: str) -> Path:
         """A file in the working folder."""

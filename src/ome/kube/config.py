@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import json
 import os
 import ssl
@@ -255,9 +256,6 @@ def _kubeconfig_paths(kubeconfig: str | None) -> list[Path]:
 
 def _read_kubeconfigs(kubeconfig: str | None) -> dict[str, Any]:
     """Merge the files: the first to name a cluster, user, context or current-context wins."""
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     merged: dict[str, Any] = {"clusters": {}, "users": {}, "contexts": {}, "current-context": ""}
     paths = _kubeconfig_paths(kubeconfig)
     found = False
@@ -269,10 +267,7 @@ def _read_kubeconfigs(kubeconfig: str | None) -> dict[str, Any]:
         except OSError as error:
             raise ConfigError(f"cannot read kubeconfig {path}: {error.strerror}") from error
         found = True
-        try:
-            document = yaml.load(text, Loader=loader) or {}
-        except yaml.YAMLError as error:
-            raise ConfigError(f"kubeconfig {path} is not YAML: {str(error).splitlines()[0]}") from error
+        document = _parsed(text, path) or {}
         if not isinstance(document, dict):
             raise ConfigError(f"kubeconfig {path} is not a kubeconfig")
         for section, entry in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
@@ -283,6 +278,19 @@ def _read_kubeconfigs(kubeconfig: str | None) -> dict[str, Any]:
     if not found:
         raise ConfigError(f"no kubeconfig found at {os.pathsep.join(map(str, paths))}")
     return merged
+
+
+def _parsed(text: str, path: Path) -> Any:
+    """What a kubeconfig says. Many programs write it as JSON, and reading that spares the import of yaml: 10 ms."""
+    if text.startswith("{"):
+        with contextlib.suppress(ValueError):  # YAML in flow style
+            return json.loads(text)
+    import yaml
+
+    try:
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        raise ConfigError(f"kubeconfig {path} is not YAML: {str(error).splitlines()[0]}") from error
 
 
 def _data(entry: Mapping[str, Any], name: str) -> bytes:

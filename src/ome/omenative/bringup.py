@@ -60,12 +60,13 @@ def run_clock(
 
 
 def _hold(work: Work, row: InstanceStatus, members: Sequence[Member]) -> tuple[str, bool]:
-    if work.paused:
-        return "Paused", True
     live = [member for member in members if member.live]
     operation = row.operation
-    if operation is not None and operation.waiting == QUOTA and not live:
+    if operation is not None and operation.waiting == QUOTA and len(live) < work.per_instance:
+        # Before the pause, which would forget when the quota was asked last; a gang of which some pods got in waits too.
         return QUOTA, True
+    if work.paused:
+        return "Paused", True
     if any(member.gated for member in live):
         return "", True
     if any(member.unknown for member in members):
