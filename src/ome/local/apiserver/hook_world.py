@@ -25,7 +25,9 @@ class HookWorld:
         self._core = core
         self._pipeline = pipeline
         self._configurations: dict[str, list[Object]] = {}
+        self._others: dict[int, tuple[ResourceType, Sequence[ResourceType]]] = {}
         core.store.on_commit(self._hear)
+        core.registry.on_change(self._others.clear)
 
     def _hear(self, resource: str, event: Event) -> None:
         self._configurations.pop(resource, None)
@@ -56,7 +58,13 @@ class HookWorld:
         return self._pipeline.decoded(attributes.type, obj)
 
     def _equivalents(self, type_: ResourceType) -> Sequence[ResourceType]:
-        """Other served versions of the same objects."""
+        """Other served versions of the same objects; looked up once while the resources stay the same."""
+        found = self._others.get(id(type_))
+        if found is None or found[0] is not type_:
+            found = self._others[id(type_)] = (type_, self._find_equivalents(type_))
+        return found[1]
+
+    def _find_equivalents(self, type_: ResourceType) -> Sequence[ResourceType]:
         if type_.custom is not None:
             return [other for other in self._core.registry.custom_types(type_.definition) if other is not type_]
         return [

@@ -1,6 +1,7 @@
 """Addresses and node ports of Services: given out when a Service is stored, checked when the user chooses them.
 
-No table of what is in use is kept: the stored Services are the table. Part of admission, right before the commit.
+The addresses in use are counted along with the commits; node ports, which are rare, are read from the stored Services.
+Part of admission, right before the commit.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Final
 from ome.local.apiserver.admission import Attributes, Object
 from ome.local.apiserver.core import Core
 from ome.local.apiserver.errors import FieldError, invalid, invalid_value
+from ome.local.apiserver.store import Event, EventType, Record
 
 SERVICE_RANGE: Final = ipaddress.IPv4Network("10.96.0.0/12")
 FIRST_ADDRESS: Final = str(SERVICE_RANGE[1])
@@ -26,6 +28,8 @@ class ServiceNetwork:
     def __init__(self, core: Core, chance: Random) -> None:
         self._core = core
         self._chance = chance
+        self._addresses: dict[str, tuple[str, str]] | None = None
+        core.store.on_commit(self._hear)
 
     def mutate(self, attributes: Attributes, obj: Object, old: Object | None) -> None:
         return
@@ -42,8 +46,26 @@ class ServiceNetwork:
 
     # -- cluster addresses
 
-    def _used_addresses(self, name: tuple[str, str]) -> set[str]:
-        return {address for spec in self._others(name) for address in spec.get("clusterIPs") or ()}
+    def _used(self) -> dict[str, tuple[str, str]]:
+        """Every address in use, with the Service that has it. Read from the store once, then kept by `_hear`."""
+        if self._addresses is None:
+            self._addresses = {
+                address: (record.namespace, record.name)
+                for record in self._core.store.collection("services").all()
+                for address in _addresses_of(record)
+            }
+        return self._addresses
+
+    def _hear(self, resource: str, event: Event) -> None:
+        if resource != "services" or self._addresses is None:
+            return
+        key = (event.record.namespace, event.record.name)
+        if event.previous is not None:
+            for address in _addresses_of(event.previous):
+                if self._addresses.get(address) == key:
+                    del self._addresses[address]
+        if event.type is not EventType.DELETED:
+            self._addresses.update(dict.fromkeys(_addresses_of(event.record), key))
 
     def _others(self, name: tuple[str, str]) -> Iterator[dict[str, Any]]:
         for record in self._core.store.collection("services").all():
@@ -64,11 +86,10 @@ class ServiceNetwork:
         if given and given == before.get("clusterIP"):
             spec["clusterIP"], spec["clusterIPs"] = given, spec.get("clusterIPs") or [given]
             return
-        used = self._used_addresses((attributes.namespace, attributes.name))
         if given:
-            self._check_address(attributes, given, used)
+            self._check_address(attributes, given)
         else:
-            given = self._free_address(used)
+            given = self._free_address()
         spec["clusterIP"], spec["clusterIPs"] = given, [given]
 
     def _families(self, spec: dict[str, Any], *, headless: bool) -> None:
@@ -79,7 +100,8 @@ class ServiceNetwork:
         spec.setdefault("ipFamilies", ["IPv4"])
         spec.setdefault("ipFamilyPolicy", "SingleStack")
 
-    def _free_address(self, used: set[str]) -> str:
+    def _free_address(self) -> str:
+        used = self._used()
         size = SERVICE_RANGE.num_addresses
         for _ in range(TRIES):
             address = str(SERVICE_RANGE[self._chance.randrange(257, size - 1)])
@@ -87,7 +109,8 @@ class ServiceNetwork:
                 return address
         return next(str(SERVICE_RANGE[n]) for n in range(2, size - 1) if str(SERVICE_RANGE[n]) not in used)
 
-    def _check_address(self, attributes: Attributes, given: str, used: set[str]) -> None:
+    def _check_address(self, attributes: Attributes, given: str) -> None:
+        own = (attributes.namespace, attributes.name)
         shown = [given]
         try:
             inside = ipaddress.ip_address(given) in SERVICE_RANGE
@@ -95,7 +118,7 @@ class ServiceNetwork:
             return
         if not inside:
             text = f"failed to allocate IP {given}: the provided network does not match the current range"
-        elif given in used:
+        elif self._used().get(given, own) != own:
             text = f"failed to allocate IP {given}: provided IP is already allocated"
         else:
             return
@@ -161,3 +184,8 @@ class ServiceNetwork:
             if number not in numbers:
                 return number
         return next(number for number in NODE_PORTS if number not in numbers)
+
+
+def _addresses_of(record: Record) -> tuple[str, ...]:
+    found = (record.parse().get("spec") or {}).get("clusterIPs") or ()
+    return tuple(address for address in found if address != "None")

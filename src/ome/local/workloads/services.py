@@ -30,14 +30,15 @@ from ome.kube.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from ome.local.objects import Key, Object, SliceObject, selects, time_of
+from ome.local.objects import Json, Key, Object, SliceObject, selects, time_of
 from ome.local.workloads import autoscaling, disruption, endpoint_slices, node_lifecycle, volumes
-from ome.local.workloads.controllers import Workshop, after, self_key
+from ome.local.workloads.controllers import OWNER, Workshop, after, self_key
 from ome.local.workloads.endpoint_slices import MANAGED_BY, MANAGER, SERVICE_NAME
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
 BY_SERVICE: Final = "service"
 BY_SELECTOR: Final = "selector"
+BY_TARGET: Final = "target"
 BY_NODE: Final = "node"
 _KNOWN_TARGETS: Final = {(found.api_version, found.kind): found for found in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)}
 
@@ -136,8 +137,18 @@ def _endpoints(shop: Workshop) -> Controller:
 # -- disruption budgets ------------------------------------------------------------------------------------------------
 
 
+def _pair_of(budget: Object) -> Iterable[str]:
+    """One pair of a budget's labels stands for its selector; one that names no label is filed under the namespace."""
+    labels = (budget.spec.get("selector") or {}).get("matchLabels")
+    if not labels:
+        return (f"{budget.namespace}/",)
+    name = min(labels)
+    return (f"{budget.namespace}/{name}={labels[name]}",)
+
+
 def _budgets(shop: Workshop) -> Controller:
     budgets: Cache[Object] = shop.cache(PDBS)
+    budgets.add_index(BY_SELECTOR, _pair_of)
     scaled: Mapping[str, Cache[Object]] = {
         found.kind: shop.cache(found) for found in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS)
     }
@@ -190,7 +201,9 @@ def _budgets(shop: Workshop) -> Controller:
         if budget is None or budget.metadata.deleting:
             return Done()
         selector = budget.spec.get("selector")
-        pods = [pod for pod in shop.pods.list(budget.namespace) if selects(selector, pod.metadata.labels)]
+        labels = (selector or {}).get("matchLabels")
+        near = shop.pods_with(budget.namespace, labels) if labels else shop.pods.list(budget.namespace)
+        pods = [pod for pod in near if selects(selector, pod.metadata.labels)]
         plan = disruption.decide(disruption.Snapshot(budget, pods, await expected(pods)), shop.clock.now())
         try:
             await actor.act(plan)
@@ -198,18 +211,23 @@ def _budgets(shop: Workshop) -> Controller:
             return Done()
         return after(plan.after)
 
+    def selecting(namespace: str, labels: Mapping[str, str]) -> Iterable[Key]:
+        pairs = ("", *(f"{name}={value}" for name, value in labels.items()))
+        near = (budget for pair in pairs for budget in budgets.by_index(BY_SELECTOR, f"{namespace}/{pair}"))
+        return (budget.key for budget in near if selects(budget.spec.get("selector"), labels))
+
     def pod_keys(change: Change[Object]) -> Iterable[Key]:
-        found: set[Key] = set()
-        for pod in (change.old, change.new):
-            if pod is not None:
-                mine = budgets.list(pod.namespace)
-                found.update(b.key for b in mine if selects(b.spec.get("selector"), pod.metadata.labels))
-        return found
+        pods = [pod for pod in (change.old, change.new) if pod is not None]
+        return {key for pod in pods for key in selecting(pod.namespace, pod.metadata.labels)}
 
     def owner_keys(change: Change[Object]) -> Iterable[Key]:
+        """How many pods an owner wants concerns the budgets of the pods that it, or a ReplicaSet of it, has."""
         if change.old is not None and change.new is not None and change.old.spec == change.new.spec:
             return ()
-        return [budget.key for budget in budgets.list(change.object.namespace)]
+        owner = change.object
+        sets = [owner, *scaled["ReplicaSet"].by_index(OWNER, owner.uid)]
+        pods = [pod for found in sets for pod in shop.pods.by_index(OWNER, found.uid)]
+        return {key for pod in pods for key in selecting(pod.namespace, pod.metadata.labels)}
 
     watches: list[Watch[Any]] = [
         Watch(budgets, self_key),
@@ -222,8 +240,14 @@ def _budgets(shop: Workshop) -> Controller:
 # -- autoscalers -------------------------------------------------------------------------------------------------------
 
 
+def _target_of(hpa: Object) -> Iterable[str]:
+    return (f"{hpa.namespace}/{(hpa.spec.get('scaleTargetRef') or {}).get('name', '')}",)
+
+
 def _autoscalers(shop: Workshop) -> Controller:
     autoscalers: Cache[Object] = shop.cache(HPAS)
+    autoscalers.add_index(BY_TARGET, _target_of)
+    targets: Mapping[Resource, Cache[Object]] = {found: shop.cache(found) for found in (DEPLOYMENTS, STATEFUL_SETS)}
     actor = shop.actor("horizontal-pod-autoscaler")
 
     async def reconcile(key: Key) -> Outcome:
@@ -233,9 +257,12 @@ def _autoscalers(shop: Workshop) -> Controller:
         reference = hpa.spec.get("scaleTargetRef") or {}
         scale: Mapping[str, Any] | None = None
         error = ""
+        watched = False
         target = await _target(shop, str(reference.get("apiVersion") or "apps/v1"), str(reference.get("kind") or ""))
         if target is None:
             error = f'no matches for kind "{reference.get("kind")}" in group "{reference.get("apiVersion")}"'
+        elif target in targets and (cached := targets[target].get(hpa.namespace, reference.get("name", ""))):
+            scale, watched = _scale_of(cached), True
         else:
             try:
                 scale = await shop.client.get(target, reference.get("name", ""), hpa.namespace, subresource="scale")
@@ -246,25 +273,29 @@ def _autoscalers(shop: Workshop) -> Controller:
             await actor.act(plan)
         except NotFound:
             return Done()
-        # A target may change without an event that we watch (a custom one), as with the real controller's period.
-        return after(15.0)
+        # A target that is not watched (a custom one) is looked at with the real controller's period.
+        return Done() if watched else after(15.0)
 
     def target_keys(change: Change[Object]) -> Iterable[Key]:
         if change.old is not None and change.new is not None:
             same_spec = change.old.spec.get("replicas") == change.new.spec.get("replicas")
             if same_spec and change.old.status.get("replicas") == change.new.status.get("replicas"):
                 return ()
-        return [
-            hpa.key
-            for hpa in autoscalers.list(change.object.namespace)
-            if (hpa.spec.get("scaleTargetRef") or {}).get("name") == change.object.name
-        ]
+        return [hpa.key for hpa in autoscalers.by_index(BY_TARGET, f"{change.object.namespace}/{change.object.name}")]
 
     watches: list[Watch[Any]] = [
         Watch(autoscalers, self_key),
-        *(Watch(shop.cache(found), target_keys) for found in (DEPLOYMENTS, STATEFUL_SETS)),
+        *(Watch(cache, target_keys) for cache in targets.values()),
     ]
     return Controller("hpa", reconcile, watches, clock=shop.clock, workers=2)
+
+
+def _scale_of(target: Object) -> Json:
+    """The part of a watched target's Scale that decides."""
+    return {
+        "metadata": {"resourceVersion": target.metadata.resource_version},
+        "spec": {"replicas": int(target.spec.get("replicas", 1))},
+    }
 
 
 async def _target(shop: Workshop, api_version: str, kind: str) -> Resource | None:
