@@ -138,6 +138,29 @@ def test_an_autoscaler_keeps_its_bounds(case: tuple[int, int, int, int | None]) 
     assert active["status"] == "False"
 
 
+AUTOSCALER_COUNTS = {
+    "inside, never scaled: no size was asked for": ({}, 3, {"currentReplicas": 3, "desiredReplicas": 0}),
+    "scaling: what was, and what is asked for": ({}, 1, {"currentReplicas": 1, "desiredReplicas": 2}),
+    "after scaling: the last size asked for": (
+        {"desiredReplicas": 2, "currentReplicas": 1},
+        2,
+        {"currentReplicas": 2, "desiredReplicas": 2},
+    ),
+    "a target of none": ({}, 0, {"desiredReplicas": 0}),
+}
+
+
+@pytest.mark.parametrize("case", AUTOSCALER_COUNTS.values(), ids=AUTOSCALER_COUNTS.keys())
+def test_an_autoscaler_tells_both_counts(case: tuple[dict[str, int], int, dict[str, int]]) -> None:
+    before, current, expected = case
+    spec = {"minReplicas": 2, "maxReplicas": 5, "scaleTargetRef": {"kind": "Deployment", "name": "web"}}
+    hpa = Build("h", "HPA", spec=spec, status=before).build()
+    plan = autoscaling.decide(autoscaling.Snapshot(hpa, DEPLOYMENTS, {"spec": {"replicas": current}}), NOW)
+    status = {**before, **patches(plan)["h/status"]["status"]}
+    assert {name: status[name] for name in ("currentReplicas", "desiredReplicas") if name in status} == expected
+    assert ("lastScaleTime" in status) == (current == 1)
+
+
 def test_an_autoscaler_without_a_target_says_so() -> None:
     hpa = Build("h", "HPA", spec={"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "web"}}).build()
     plan = autoscaling.decide(autoscaling.Snapshot(hpa, DEPLOYMENTS, None, 'deployments.apps "web" not found'), NOW)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ome.api.meta import timestamp
 from ome.kube.resources import HPAS, Resource
 from ome.local.objects import Json, Object, reference_to, status_patch, with_condition
 from ome.local.plan import Action, Emit, Patch, Plan
@@ -36,31 +37,29 @@ def decide(snapshot: Snapshot, now: datetime) -> Plan:
     current = int((snapshot.scale.get("spec") or {}).get("replicas", 0))
     desired, reason = _bounded(hpa, current)
     actions: list[Action] = []
-    if current == 0:
-        message = "scaling is disabled since the replica count of the target is zero"
-        conditions = with_condition(
-            conditions, "ScalingActive", "False", now, reason="ScalingDisabled", message=message
-        )
-    elif desired != current:
-        actions.append(_rescale(snapshot, snapshot.target, current, desired, reason))
-        message = f"the HPA controller was able to update the target scale to {desired}"
-        conditions = with_condition(conditions, "AbleToScale", "True", now, reason="SucceededRescale", message=message)
-    else:
-        message = "the HPA controller was able to get the target's current scale"
-        conditions = with_condition(conditions, "AbleToScale", "True", now, reason="SucceededGetScale", message=message)
-    if current != 0:
-        message = "the HPA was unable to compute the replica count: no metrics exist in this cluster"
-        conditions = with_condition(
-            conditions, "ScalingActive", "False", now, reason="FailedGetResourceMetric", message=message
-        )
+    # As the real controller writes it without metrics: `desiredReplicas` is the size it last asked for, 0 before.
     status = {
         **hpa.status,
         "observedGeneration": hpa.metadata.generation,
-        "currentReplicas": int((snapshot.scale.get("status") or {}).get("replicas", current)),
-        "desiredReplicas": desired,
-        "conditions": conditions,
+        "currentReplicas": current,
+        "desiredReplicas": int(hpa.status.get("desiredReplicas", 0)) if desired == current else desired,
     }
-    return _plan(hpa, status, actions)
+    if desired != current:
+        actions.append(_rescale(snapshot, snapshot.target, current, desired, reason))
+        message = f"the HPA controller was able to update the target scale to {desired}"
+        conditions = with_condition(conditions, "AbleToScale", "True", now, reason="SucceededRescale", message=message)
+        status["lastScaleTime"] = timestamp(now)
+    else:
+        message = "the HPA controller was able to get the target's current scale"
+        conditions = with_condition(conditions, "AbleToScale", "True", now, reason="SucceededGetScale", message=message)
+    if current == 0:
+        del status["currentReplicas"]
+        reason, message = "ScalingDisabled", "scaling is disabled since the replica count of the target is zero"
+    else:
+        reason = "FailedGetResourceMetric"
+        message = "the HPA was unable to compute the replica count: no metrics exist in this cluster"
+    conditions = with_condition(conditions, "ScalingActive", "False", now, reason=reason, message=message)
+    return _plan(hpa, {**status, "conditions": conditions}, actions)
 
 
 def _bounded(hpa: Object, current: int) -> tuple[int, str]:

@@ -1,8 +1,8 @@
 """What a Deployment does next: one step of a rollout, and its status. Pure; one call is one step.
 
 The arithmetic, annotations, condition reasons and messages are Kubernetes' own. Called by `controllers.py`; writes
-to ReplicaSets carry the resourceVersion they were decided from, so that a decision from an old cache is refused and
-made again.
+to ReplicaSets and of the status carry the resourceVersion they were decided from, so that a decision from an old cache
+is refused and made again.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class _Pass:
         self.collisions = int(self.deployment.status.get("collisionCount", 0))
         self.actions: list[Action] = []
         self.created_new = False
+        self.revision: str | None = None
+        """The revision that the Deployment is yet to carry; it goes out with the status, which takes annotations."""
         self.after: float | None = None
 
     # -- the course of a pass ------------------------------------------------------------------------------------------
@@ -100,7 +102,11 @@ class _Pass:
     def _finish(self, *, rollout: bool = False) -> Plan:
         status = self._status(rollout=rollout)
         body = status_patch(self.deployment.status, status)
-        if body is not None:
+        if body is not None or self.revision is not None:
+            metadata: Json = {"resourceVersion": self.deployment.metadata.resource_version}
+            if self.revision is not None:
+                metadata["annotations"] = {REVISION: self.revision}
+            body = {"metadata": metadata, **(body or {})}
             self.actions.append(Patch(DEPLOYMENTS, self.deployment.namespace, self.deployment.name, body, "status"))
         return Plan(self.actions, self.after)
 
@@ -124,8 +130,7 @@ class _Pass:
         else:
             return
         if self.deployment.metadata.annotations.get(REVISION) != str(revision):
-            body = {"metadata": {"annotations": {REVISION: str(revision)}}}
-            self.actions.append(Patch(DEPLOYMENTS, self.deployment.namespace, self.deployment.name, body))
+            self.revision = str(revision)
 
     def _annotate(self, replica_set: Object, revision: int) -> None:
         wanted = self._copied_annotations()
