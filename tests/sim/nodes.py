@@ -96,7 +96,9 @@ class Nodes:
         if new != pod:
             self.server.update(key, new, status=True)
             return False
-        return node is not None and all(self._age(status) > LAST_CHANGE for status in new["status"]["containerStatuses"])
+        return node is not None and all(
+            self._age(status) > LAST_CHANGE for status in new["status"]["containerStatuses"]
+        )
 
     def _age(self, status: Json) -> timedelta:
         return self.server.now() - parse_timestamp(status["_since"])

@@ -63,7 +63,7 @@ def _hold(work: Work, row: InstanceStatus, members: Sequence[Member]) -> tuple[s
     live = [member for member in members if member.live]
     operation = row.operation
     if operation is not None and operation.waiting == QUOTA and len(live) < work.per_instance:
-        # Before the pause, which would forget when the quota was asked last; a gang of which some pods got in waits too.
+        # Before the pause, which would forget when the quota was asked last; a gang with some of its pods waits too.
         return QUOTA, True
     if work.paused:
         return "Paused", True
