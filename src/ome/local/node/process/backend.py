@@ -24,11 +24,14 @@ class Launch:
     log: Path
     mounts: Sequence[Mount] = ()
     working_folder: str = ""
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
 
 
 @dataclass(slots=True)
 class Command:
-    """A command inside a running container: frames of `framing` on a stream (0 in, 1 out, 2 error, 3 exit code)."""
+    """A command inside a running container, or the container itself: frames of `framing` on a stream."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -70,8 +73,14 @@ class Backend(Protocol):
         """Send a signal; a container that is gone is no error."""
         ...
 
-    async def command(self, key: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> Command:
+    async def command(
+        self, key: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str, *, tty: bool = False
+    ) -> Command:
         """Run a command in a running container. Raises OSError."""
+        ...
+
+    async def attach(self, key: str, *, stdin: bool) -> Command:
+        """What a running container says from now on, and with `stdin` its input if it has one. Raises OSError."""
         ...
 
     async def connect(self, pod_ip: str, port: int) -> Stream:

@@ -10,7 +10,10 @@ _HEAD = struct.Struct("!BI")
 
 
 async def write_frame(writer: asyncio.StreamWriter, channel: int, data: bytes) -> None:
-    """One frame: channel (0 stdin, 1 stdout, 2 stderr, 3 exit code), length, bytes. An empty stdin frame is its end."""
+    """One frame: channel, length, bytes.
+
+    Channels: 0 stdin (empty: its end), 1 stdout, 2 stderr, 3 exit code, 4 the terminal's size as kubectl sends it.
+    """
     writer.write(_HEAD.pack(channel, len(data)) + data)
     with contextlib.suppress(ConnectionError):
         await writer.drain()

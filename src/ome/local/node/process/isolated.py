@@ -132,6 +132,9 @@ class IsolatedBackend:
                 mounts=mounts,
                 root=str(root),
                 log=str(launch.log),
+                stdin=launch.stdin,
+                stdinOnce=launch.stdin_once,
+                tty=launch.tty,
             )
         finally:
             root.rmdir()  # mounted over in the container's view only
@@ -139,11 +142,19 @@ class IsolatedBackend:
     async def signal(self, key: str, number: int) -> None:
         await self._order("signal", key=key, signal=number)
 
-    async def command(self, key: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> Command:
+    async def command(
+        self, key: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str, *, tty: bool = False
+    ) -> Command:
         token = uuid.uuid4().hex
-        await self._order("exec", key=key, token=token, argv=list(argv), env=dict(environment), cwd=cwd)
+        await self._order("exec", key=key, token=token, argv=list(argv), env=dict(environment), cwd=cwd, tty=tty)
+        return await self._talk(f"exec {token}")
+
+    async def attach(self, key: str, *, stdin: bool) -> Command:
+        return await self._talk(f"attach {key} {'stdin' if stdin else 'view'}")
+
+    async def _talk(self, wish: str) -> Command:
         reader, writer = await asyncio.open_unix_connection(str(self._folder / "relay.sock"), limit=2**20)
-        writer.write(f"exec {token}\n".encode())
+        writer.write(f"{wish}\n".encode())
         return Command(reader, writer)
 
     async def connect(self, pod_ip: str, port: int) -> Stream:

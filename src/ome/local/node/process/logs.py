@@ -29,6 +29,7 @@ class LogWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
         self._size = path.stat().st_size
+        self._rest = b""
 
     def line(self, text: bytes) -> None:
         """Append one line (without its newline)."""
@@ -41,21 +42,21 @@ class LogWriter:
         self._file.write(raw)
         self._size += len(raw)
 
-    async def follow(self, reader: asyncio.StreamReader) -> None:
-        """Write everything that comes, until its end; a line that is too long is broken."""
-        rest = b""
-        while chunk := await reader.read(65536):
-            *lines, rest = (rest + chunk).split(b"\n")
-            for text in lines:
-                self.line(text.rstrip(b"\r"))
-            while len(rest) > LONGEST_LINE:
-                self.line(rest[:LONGEST_LINE])
-                rest = rest[LONGEST_LINE:]
-        if rest:
-            self.line(rest)
-        self.close()
+    def feed(self, chunk: bytes) -> None:
+        """Write the lines that are whole now; a line that is too long is broken."""
+        *lines, rest = (self._rest + chunk).split(b"\n")
+        for text in lines:
+            self.line(text.rstrip(b"\r"))
+        while len(rest) > LONGEST_LINE:
+            self.line(rest[:LONGEST_LINE])
+            rest = rest[LONGEST_LINE:]
+        self._rest = rest
 
     def close(self) -> None:
+        """Write the last line, if it has no end."""
+        if self._rest:
+            self.line(self._rest)
+            self._rest = b""
         self._file.close()
 
 

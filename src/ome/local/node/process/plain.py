@@ -10,14 +10,15 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
+from ome.local.node.process import sessions
 from ome.local.node.process.backend import Command, Launch, ServiceAddress, Stream
-from ome.local.node.process.framing import read_frame, write_frame
 from ome.local.node.process.logs import LogWriter
 
 _FIRST_POD = int(IPv4Address("198.18.0.0"))
@@ -28,7 +29,11 @@ _FIRST_LOOPBACK = int(IPv4Address("127.64.0.0"))
 class _Child:
     process: asyncio.subprocess.Process
     lifeline: int
-    watching: asyncio.Task[None]
+    output: sessions.Output
+    input: sessions.Input
+    stdin_once: bool
+    ended: asyncio.Future[int]
+    watching: asyncio.Task[None] | None = None
 
 
 class PlainBackend:
@@ -39,6 +44,8 @@ class PlainBackend:
     def __init__(self) -> None:
         self.on_exit: Callable[[str, int], None] = lambda _key, _code: None
         self._children: dict[str, _Child] = {}
+        self._commands: dict[str, set[int]] = {}  # the process groups of commands in a container
+        self._talks: set[asyncio.Task[None]] = set()
 
     def address(self, pod_ip: str) -> str:
         if sys.platform != "linux":
@@ -55,39 +62,27 @@ class PlainBackend:
                     f"volume at {mount.target} cannot be mounted: this machine's kernel gives pods no file system view "
                     f"of their own; mount it at {mount.source}, or do without"
                 )
-        # The shim reads one end of this pipe and ends the container when the other closes, however that comes about.
-        lifeline_in, lifeline_out = os.pipe()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "ome.local.node.process.shim",
-                str(lifeline_in),
-                *launch.argv,
-                env=dict(launch.environment),
-                cwd=launch.working_folder or None,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                pass_fds=(lifeline_in,),
-                start_new_session=True,
-            )
-        except OSError:
-            os.close(lifeline_out)
-            raise
-        finally:
-            os.close(lifeline_in)
+        ends = sessions.Ends.of(tty=launch.tty, stdin=launch.stdin, merged=True)
+        process, lifeline = await _start(launch.argv, launch.environment, launch.working_folder, ends)
+        typed, outputs = await ends.ours()
         key = f"{launch.uid}/{launch.container}"
-        watching = asyncio.create_task(self._watch(key, process, launch.log))
-        self._children[key] = _Child(process, lifeline_out, watching)
+        output = sessions.Output(LogWriter(launch.log))
+        ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        child = _Child(process, lifeline, output, typed, launch.stdin_once, ended)
+        self._children[key] = child
+        child.watching = asyncio.create_task(self._watch(key, child, outputs[sessions.STDOUT]))
 
-    async def _watch(self, key: str, process: asyncio.subprocess.Process, log: Path) -> None:
-        assert process.stdout is not None
-        await LogWriter(log).follow(process.stdout)
-        code = await process.wait()
-        child = self._children.pop(key, None)
-        if child is not None:
-            os.close(child.lifeline)
+    async def _watch(self, key: str, child: _Child, said: asyncio.StreamReader) -> None:
+        logging = asyncio.ensure_future(child.output.follow(said))
+        code = await child.process.wait()
+        _end_group(child.process.pid)
+        for command in self._commands.pop(key, ()):
+            _end_group(command)
+        await asyncio.wait([logging], timeout=sessions.LAST_WORDS)
+        child.input.close()
+        self._children.pop(key, None)
+        os.close(child.lifeline)
+        child.ended.set_result(code)
         self.on_exit(key, code)
 
     async def signal(self, key: str, number: int) -> None:
@@ -100,23 +95,54 @@ class PlainBackend:
             else:
                 child.process.send_signal(number)
 
-    async def command(self, key: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> Command:
+    async def command(
+        self, key: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str, *, tty: bool = False
+    ) -> Command:
         if key not in self._children:
             raise OSError("the container is not running")
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            env=dict(environment),
-            cwd=cwd or None,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        import socket
+        ends = sessions.Ends.of(tty=tty, stdin=True, merged=False)
+        process, lifeline = await _start(argv, environment, cwd, ends)
+        typed, outputs = await ends.ours()
+        self._commands.setdefault(key, set()).add(process.pid)
 
+        async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            ended = asyncio.ensure_future(process.wait())
+            try:
+                await sessions.run_command(reader, writer, typed, outputs, ended)
+            finally:
+                # Who asked may be gone before the command is: its end is awaited all the same.
+                await ended
+                _end_group(process.pid)
+                self._commands.get(key, set()).discard(process.pid)
+                os.close(lifeline)
+
+        return await self._talk(play)
+
+    async def attach(self, key: str, *, stdin: bool) -> Command:
+        child = self._children.get(key)
+        if child is None:
+            raise OSError("the container is not running")
+
+        async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            once = stdin and child.stdin_once
+            await sessions.attach(reader, writer, child.input, child.output, child.ended, once=once)
+
+        return await self._talk(play)
+
+    async def _talk(self, play: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> Command:
+        """Frames over a pair of sockets, as the relay of isolated pods has them."""
         mine, theirs = socket.socketpair()
         reader, writer = await asyncio.open_connection(sock=theirs, limit=2**20)
-        task = asyncio.create_task(_play(process, reader, writer))
-        task.add_done_callback(lambda _: writer.close())
+
+        async def run() -> None:
+            try:
+                await play(reader, writer)
+            finally:
+                writer.close()
+
+        task = asyncio.create_task(run())
+        self._talks.add(task)
+        task.add_done_callback(self._talks.discard)
         outer = await asyncio.open_connection(sock=mine, limit=2**20)
         return Command(*outer)
 
@@ -134,35 +160,45 @@ class PlainBackend:
         children = [*self._children.values()]
         for key in [*self._children]:
             await self.signal(key, signal.SIGKILL)
-        await asyncio.gather(*(child.watching for child in children), return_exceptions=True)
+        await asyncio.gather(*(child.watching for child in children if child.watching), return_exceptions=True)
+        await asyncio.gather(*self._talks, return_exceptions=True)
+
+
+async def _start(
+    argv: Sequence[str], environment: Mapping[str, str], cwd: str, ends: sessions.Ends
+) -> tuple[asyncio.subprocess.Process, int]:
+    """Start a shim that runs `argv`, and the lifeline that it holds on to. Raises OSError."""
+    # The shim reads one end of this pipe and ends the command when the other closes, however that comes about.
+    lifeline_in, lifeline_out = os.pipe()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "ome.local.node.process.shim",
+            str(lifeline_in),
+            *argv,
+            env=dict(environment),
+            cwd=cwd or None,
+            stdin=ends.theirs[0],
+            stdout=ends.theirs[1],
+            stderr=ends.theirs[2],
+            pass_fds=(lifeline_in,),
+            start_new_session=True,
+        )
+    except OSError:
+        os.close(lifeline_out)
+        ends.drop()
+        raise
+    finally:
+        os.close(lifeline_in)
+    return process, lifeline_out
+
+
+def _end_group(pid: int) -> None:
+    """End what a process left running in its group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _same_place(source: str, target: str) -> bool:
     return Path(source).resolve() == Path(target).resolve()
-
-
-async def _play(
-    process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-
-    async def feed(stdin: asyncio.StreamWriter) -> None:
-        while frame := await read_frame(reader):
-            if frame[0] == 0 and not frame[1]:
-                break
-            stdin.write(frame[1])
-            with contextlib.suppress(ConnectionError):
-                await stdin.drain()
-        stdin.close()
-
-    async def drain(stream: asyncio.StreamReader, channel: int) -> None:
-        while data := await stream.read(65536):
-            await write_frame(writer, channel, data)
-
-    feeding = asyncio.create_task(feed(process.stdin))
-    await asyncio.gather(drain(process.stdout, 1), drain(process.stderr, 2))
-    code = await process.wait()
-    feeding.cancel()
-    await write_frame(writer, 3, str(code).encode())

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ome.local.node.process.backend import Backend, Launch, Stream
+from ome.local.node.process.backend import Backend, Command, Launch, Stream
 from ome.local.node.process.environment import command_of, environment_of
 from ome.local.node.process.materials import Materials
 from ome.local.node.process.probes import Prober, Watchman, exit_code
@@ -73,6 +73,8 @@ class ProcessRuntime:
             self._prepared[pod.uid] = pod_ip
         material = await self._materials.gather(pod, container, self._backend.address(pod_ip))
         environment = environment_of(pod, container, material.sources)
+        if container.get("tty"):
+            environment.setdefault("TERM", "xterm")
         mounts = self._volumes.mounts(pod, container, material.volumes)
         folder = self._volumes.folder(pod.uid)
         if self._backend.isolated:
@@ -90,6 +92,9 @@ class ProcessRuntime:
                     log=log,
                     mounts=mounts,
                     working_folder=str(container.get("workingDir") or ""),
+                    stdin=bool(container.get("stdin")),
+                    stdin_once=bool(container.get("stdinOnce")),
+                    tty=bool(container.get("tty")),
                 )
             )
         except OSError:
@@ -245,14 +250,18 @@ class ProcessRuntime:
         run = self._containers.get((uid, container))
         return run if run is not None and run.exit is None else None
 
-    async def command(self, uid: str, container: str, argv: Sequence[str]) -> Any:
+    async def command(self, uid: str, container: str, argv: Sequence[str], *, tty: bool = False) -> Command:
         """Start a command in a running container. Raises OSError."""
         run = self.running(uid, container)
         if run is None:
             raise OSError(f"container {container} is not running")
-        return await self._backend.command(
-            f"{uid}/{container}", argv, run.environment, str(run.spec.get("workingDir") or "")
-        )
+        environment = {"TERM": "xterm", **run.environment} if tty else run.environment
+        folder = str(run.spec.get("workingDir") or "")
+        return await self._backend.command(f"{uid}/{container}", argv, environment, folder, tty=tty)
+
+    async def attach(self, uid: str, container: str, *, stdin: bool) -> Command:
+        """What a running container says from now on, and with `stdin` its input. Raises OSError."""
+        return await self._backend.attach(f"{uid}/{container}", stdin=stdin)
 
     async def connect(self, pod_ip: str, port: int) -> Stream:
         """A connection to a port of a process pod. Raises OSError."""

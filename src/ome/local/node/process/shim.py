@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
 import signal
 import subprocess
 import sys
+import termios
 
 
 def main(arguments: list[str]) -> int:
     lifeline, argv = int(arguments[0]), arguments[1:]
     os.set_inheritable(lifeline, False)
+    if os.isatty(0):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     try:
         child = subprocess.Popen(argv, start_new_session=False)
     except OSError as error:

@@ -7,7 +7,6 @@ closes a channel). Simulated pods have no output and nothing to run: they say so
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
@@ -19,6 +18,7 @@ from ome.local.node.process.backend import Stream
 from ome.local.node.process.framing import read_frame, write_frame
 from ome.local.node.process.logs import read_log
 from ome.local.node.process.runtime import ProcessRuntime
+from ome.local.node.process.sessions import EXIT, RESIZE, STDIN
 from ome.local.node.process.spdy import PortForward
 
 EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
@@ -70,8 +70,6 @@ class PodStreams:
             raise Problem(400, "BadRequest", message)
         if self._runtime.running(uid, options.container) is None:
             raise Problem(400, "BadRequest", f"container not found ({options.container!r} is not running)")
-        if options.attach:
-            raise Problem(400, "BadRequest", "attach is not supported by process pods; use logs -f")
 
         async def run(socket: WebSocket) -> None:
             await _run_command(self._runtime, uid, options, socket)
@@ -138,7 +136,10 @@ def _always() -> asyncio.Event:
 
 async def _run_command(runtime: ProcessRuntime, uid: str, options: ExecOptions, socket: WebSocket) -> None:
     try:
-        command = await runtime.command(uid, options.container, options.command)
+        if options.attach:
+            command = await runtime.attach(uid, options.container, stdin=options.stdin)
+        else:
+            command = await runtime.command(uid, options.container, options.command, tty=options.tty)
     except OSError as error:
         await socket.send(b"\x03" + _status(-1, str(error)))
         return
@@ -147,18 +148,23 @@ async def _run_command(runtime: ProcessRuntime, uid: str, options: ExecOptions, 
         while (message := await socket.receive()) is not None:
             if not message:
                 continue
-            if message[0] == CLOSE_CHANNEL:
-                break
-            if message[0] == 0 and len(message) > 1:
-                await write_frame(command.writer, 0, message[1:])
-        await write_frame(command.writer, 0, b"")
+            if message[0] == CLOSE_CHANNEL and message[1:] == bytes([STDIN]):
+                await write_frame(command.writer, STDIN, b"")
+            elif message[0] == STDIN and len(message) > 1 and options.stdin:
+                await write_frame(command.writer, STDIN, message[1:])
+            elif message[0] == RESIZE:
+                await write_frame(command.writer, RESIZE, message[1:])
+        # kubectl is gone: so is who would read what comes.
+        command.writer.close()
 
-    feeding = asyncio.create_task(feed() if options.stdin else _close_input(command.writer))
+    if not options.stdin and not options.attach:
+        await write_frame(command.writer, STDIN, b"")
+    feeding = asyncio.create_task(feed())
     code, text = -1, "the command ended without an exit code"
     try:
         while frame := await read_frame(command.reader):
             channel, data = frame
-            if channel == 3:
+            if channel == EXIT:
                 number, _, rest = data.decode().partition(" ")
                 code, text = int(number), rest
                 break
@@ -167,11 +173,6 @@ async def _run_command(runtime: ProcessRuntime, uid: str, options: ExecOptions, 
         feeding.cancel()
         command.writer.close()
     await socket.send(b"\x03" + _status(code, text))
-
-
-async def _close_input(writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        await write_frame(writer, 0, b"")
 
 
 def _status(code: int, text: str) -> bytes:

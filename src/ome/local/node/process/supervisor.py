@@ -4,8 +4,8 @@ Started by `isolated.IsolatedBackend` with a socket for orders and a folder for 
 stand-in ends in whatever way, the kernel ends this process, and with it every container: nothing is left behind.
 
 Orders and answers are JSON lines on the order socket: `{"id", "op", ...}` -> `{"id", "ok"|"error"}`; endings come
-unasked as `{"event": "exit", "key", "code"}`. Streams use the relay socket: first a line `connect IP PORT` or
-`exec TOKEN`.
+unasked as `{"event": "exit", "key", "code"}`. Streams use the relay socket: first a line `connect IP PORT`,
+`exec TOKEN` or `attach KEY stdin|view`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ome.local.node.process import syscalls
-from ome.local.node.process.framing import pump, read_frame, write_frame
+from ome.local.node.process import sessions, syscalls
+from ome.local.node.process.framing import pump, write_frame
+from ome.local.node.process.logs import LogWriter
 from ome.local.node.process.rootfs import Mount, enter
 from ome.local.node.process.syscalls import (
     CLONE_NEWIPC,
@@ -39,6 +40,7 @@ BRIDGE = "pods"
 BRIDGE_ADDRESS = "198.19.255.254"
 POD_PREFIX = 15
 CANNOT_START = 127
+MOST_DESCRIPTORS = 2**20
 
 
 @dataclass
@@ -55,11 +57,16 @@ class Sandbox:
 
 @dataclass
 class Running:
-    """A container's first process."""
+    """A container's first process, what it says and what it can be told."""
 
     key: str
     pid: int
     pidfd: int
+    output: sessions.Output
+    input: sessions.Input
+    stdin_once: bool
+    ended: asyncio.Future[int]
+    logging: asyncio.Future[None] | None = None
 
 
 @dataclass
@@ -136,7 +143,21 @@ class Supervisor:
                 if running.pid == pid:
                     del self.running[key]
                     os.close(running.pidfd)
-                    self._say({"event": "exit", "key": key, "code": code})
+                    self._keep(self._end(running, code))
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+    async def _end(self, running: Running, code: int) -> None:
+        """Say that a container ended, after its last words are in the log."""
+        if running.logging is not None:
+            await asyncio.wait([running.logging], timeout=sessions.LAST_WORDS)
+        running.input.close()
+        running.ended.set_result(code)
+        self._say({"event": "exit", "key": running.key, "code": code})
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
@@ -205,31 +226,24 @@ class Supervisor:
         """Start a container's process; its output goes to the log file of the order."""
         sandbox = self.sandboxes[str(order["uid"])]
         key = f"{sandbox.uid}/{order['container']}"
-        log_in, log_out = os.pipe()
+        ends = sessions.Ends.of(tty=bool(order.get("tty")), stdin=bool(order.get("stdin")), merged=True)
         error_in, error_out = os.pipe2(os.O_CLOEXEC)
         pid = syscalls.fork_into(CLONE_NEWPID | CLONE_NEWNS)
         if pid == 0:
-            os.close(log_in)
             os.close(error_in)
-            _become_container(sandbox.pidfd, order, log_out, error_out)
-        os.close(log_out)
+            _become_container(sandbox.pidfd, order, ends, error_out)
         os.close(error_out)
-        self.running[key] = Running(key, pid, os.pidfd_open(pid))
-        await self._log(log_in, str(order["log"]))
-        reader = await _pipe_reader(error_in)
+        typed, outputs = await ends.ours()
+        output = sessions.Output(LogWriter(Path(str(order["log"]))))
+        ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        running = Running(key, pid, os.pidfd_open(pid), output, typed, bool(order.get("stdinOnce")), ended)
+        running.logging = self._keep(output.follow(outputs[sessions.STDOUT]))
+        self.running[key] = running
+        reader, _ = await sessions.pipe_reader(error_in)
         problem = (await reader.read()).decode()
         if problem:
             raise OSError(problem)
         return pid
-
-    async def _log(self, descriptor: int, path: str) -> None:
-        from ome.local.node.process.logs import LogWriter
-
-        reader = await _pipe_reader(descriptor)
-        writer = LogWriter(Path(path))
-        task = asyncio.ensure_future(writer.follow(reader))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
 
     async def do_signal(self, order: Mapping[str, Any]) -> bool:
         """Send a signal to a container's first process; False when it is gone."""
@@ -299,6 +313,8 @@ class Supervisor:
                 await self._relay_connection(words[1], int(words[2]), reader, writer)
             elif words[:1] == ["exec"] and len(words) == 2:
                 await self._relay_exec(words[1], reader, writer)
+            elif words[:1] == ["attach"] and len(words) == 3:
+                await self._relay_attach(words[1], words[2] == "stdin", reader, writer)
         except (OSError, ValueError, asyncio.IncompleteReadError) as error:
             print(f"relay: {error}", file=sys.stderr, flush=True)
         finally:
@@ -322,22 +338,24 @@ class Supervisor:
         if running is None:
             await write_frame(writer, 3, b"-1 the container is not running")
             return
-        pipes = [os.pipe(), os.pipe(), os.pipe()]
+        ends = sessions.Ends.of(tty=bool(order.get("tty")), stdin=True, merged=False)
         pid = syscalls.fork_into(0)
         if pid == 0:
-            _become_command(running.pidfd, order, pipes)
-        os.close(pipes[0][0])
-        os.close(pipes[1][1])
-        os.close(pipes[2][1])
+            _become_command(running.pidfd, order, ends)
         ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.waiters[pid] = ended
-        feeding = asyncio.ensure_future(_feed(reader, pipes[0][1]))
-        await asyncio.gather(
-            _drain(await _pipe_reader(pipes[1][0]), writer, 1), _drain(await _pipe_reader(pipes[2][0]), writer, 2)
-        )
-        code = await ended
-        feeding.cancel()
-        await write_frame(writer, 3, str(code).encode())
+        typed, outputs = await ends.ours()
+        await sessions.run_command(reader, writer, typed, outputs, ended)
+
+    async def _relay_attach(
+        self, key: str, stdin: bool, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        running = self.running.get(key)
+        if running is None:
+            await write_frame(writer, sessions.EXIT, b"-1 the container is not running")
+            return
+        once = stdin and running.stdin_once
+        await sessions.attach(reader, writer, running.input, running.output, running.ended, once=once)
 
 
 # -- children: what runs between fork and exec -------------------------------------------------------------------------
@@ -346,7 +364,9 @@ class Supervisor:
 def _hold(ready: int, tell: int, hostname: str) -> None:
     """Keep a pod's namespaces open by waiting; never returns."""
     try:
-        os.close(ready)
+        # What is open here stays open as long as the pod: pipes and connections of others must not.
+        os.closerange(3, tell)
+        os.closerange(tell + 1, MOST_DESCRIPTORS)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         syscalls.die_with_parent(signal.SIGKILL)
         syscalls.set_hostname(hostname)
@@ -385,7 +405,7 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _become_container(pidfd: int, order: Mapping[str, Any], output: int, problem: int) -> None:
+def _become_container(pidfd: int, order: Mapping[str, Any], ends: sessions.Ends, problem: int) -> None:
     """Enter the pod's network, build the file system view, run the command; never returns."""
     try:
         _reset_signals()
@@ -397,10 +417,7 @@ def _become_container(pidfd: int, order: Mapping[str, Any], output: int, problem
         with contextlib.suppress(OSError):  # a masked /proc forbids it; the machine's own then shows
             syscalls.mount("proc", "/proc", "proc")
         os.chdir(str(order.get("cwd") or "/"))
-        null = os.open("/dev/null", os.O_RDONLY)
-        os.dup2(null, 0)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
+        ends.take()
         argv = [str(part) for part in order["argv"]]
         os.execvpe(argv[0], argv, {str(k): str(v) for k, v in order["env"].items()})
     except FileNotFoundError as error:
@@ -411,19 +428,20 @@ def _become_container(pidfd: int, order: Mapping[str, Any], output: int, problem
         os._exit(CANNOT_START)
 
 
-def _become_command(pidfd: int, order: Mapping[str, Any], pipes: list[tuple[int, int]]) -> None:
+def _become_command(pidfd: int, order: Mapping[str, Any], ends: sessions.Ends) -> None:
     """Run a command beside a container's process; never returns."""
     try:
         _reset_signals()
         syscalls.setns(pidfd, CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC)
-        for target, descriptor in enumerate((pipes[0][0], pipes[1][1], pipes[2][1])):
-            os.dup2(descriptor, target)
-        os.closerange(3, 1024)
         # A process enters a pid namespace only by its children.
         child = os.fork()
         if child:
+            os.closerange(0, MOST_DESCRIPTORS)
             _, status = os.waitpid(child, 0)
-            os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+            code = os.waitstatus_to_exitcode(status)
+            os._exit(code if code >= 0 else 128 - code)
+        os.setsid()
+        ends.take()
         os.chdir(str(order.get("cwd") or "/"))
         argv = [str(part) for part in order["argv"]]
         os.execvpe(argv[0], argv, {str(k): str(v) for k, v in order["env"].items()})
@@ -431,35 +449,6 @@ def _become_command(pidfd: int, order: Mapping[str, Any], pipes: list[tuple[int,
         os.write(2, f"{order['argv'][0]}: {error.strerror or error}\n".encode())
     finally:
         os._exit(CANNOT_START)
-
-
-# -- streams -----------------------------------------------------------------------------------------------------------
-
-
-async def _pipe_reader(descriptor: int) -> asyncio.StreamReader:
-    reader = asyncio.StreamReader(limit=2**20)
-    file = os.fdopen(descriptor, "rb", 0)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
-    return reader
-
-
-async def _drain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, channel: int) -> None:
-    while data := await reader.read(65536):
-        await write_frame(writer, channel, data)
-
-
-async def _feed(reader: asyncio.StreamReader, descriptor: int) -> None:
-    try:
-        while frame := await read_frame(reader):
-            channel, data = frame
-            if channel == 0 and not data:
-                break
-            while data:
-                data = data[os.write(descriptor, data) :]
-    except (BrokenPipeError, asyncio.IncompleteReadError):
-        pass
-    finally:
-        os.close(descriptor)
 
 
 # -- start -------------------------------------------------------------------------------------------------------------
