@@ -349,3 +349,27 @@ def test_what_the_fast_look_passes_has_no_fault(properties: dict[str, Any]) -> N
     root = {"type": "object", "properties": properties}
     if quick.is_sound(root):
         assert schemas.slow_faults(root, ROOT) == []
+
+
+MEMBERS = st.recursive(
+    st.dictionaries(st.sampled_from(["type", "format", "oops", "enum"]), st.just("string"), max_size=2),
+    lambda inner: st.fixed_dictionaries(
+        {},
+        optional={
+            "properties": st.dictionaries(st.sampled_from(["oops", "type"]), inner, max_size=2),
+            "items": inner,
+            "additionalProperties": inner | st.booleans(),
+            "not": inner,
+            "anyOf": st.lists(inner, max_size=2),
+            "example": st.just({"oops": 1}),
+            "oops": inner,
+        },
+    ),
+    max_leaves=6,
+)
+
+
+@PROPERTY
+@given(MEMBERS)
+def test_the_fast_look_and_the_slow_one_agree_on_unknown_members(schema: dict[str, Any]) -> None:
+    assert quick.knows_all(schema, schemas.KNOWN) == (schemas.slow_unknown_fields(schema) == [])

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-import msgspec
-
 from ome.local.apiserver.core import Core
 from ome.local.apiserver.deletion import CRD_FINALIZER
 from ome.local.apiserver.encoding import encode, record_of
@@ -128,6 +126,8 @@ class Customs:
         self._decode = decode
         self._remove = remove
         self._end_watches = end_watches
+        # Kept apart, for definitions are large: each new one is compared with all others.
+        self._called: dict[str, Object] = {}
         found = core.registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
         if found is None:
             raise AssertionError("definitions are a built-in kind")
@@ -136,12 +136,15 @@ class Customs:
     def load(self) -> None:
         """Serve what is stored, at start."""
         for record in self._core.store.collection(DEFINITIONS).all():
-            self._serve(record.parse())
+            obj = record.parse()
+            self._called[record.name] = _called(obj)
+            self._serve(obj)
 
     def hear(self, resource: str, event: Event) -> None:
         """After a commit: of a definition, or of the last instance of one that is going."""
         if resource == DEFINITIONS:
             if event.type is EventType.DELETED:
+                self._called.pop(event.record.name, None)
                 self._end(event.record)
                 self._name_others()
             else:
@@ -153,10 +156,8 @@ class Customs:
                     break
 
     def _others(self, name: str) -> list[Object]:
-        """What the other definitions are called; no more of them is read, for they are large."""
-        records = [r for r in self._core.store.collection(DEFINITIONS).all() if r.name != name]
-        found = [_called.decode(record.body) for record in records]
-        return [{"spec": {"group": f.spec.group}, "status": {"acceptedNames": f.status.acceptedNames}} for f in found]
+        """What the other definitions are called."""
+        return [called for other, called in self._called.items() if other != name]
 
     def _name_others(self) -> None:
         """Names that went free may be wanted by other definitions."""
@@ -169,6 +170,7 @@ class Customs:
         if record is None:
             return
         obj = record.parse()
+        self._called[name] = _called(obj)
         accepted = accept(obj, self._others(name), self._core.now())
         if accepted.get("status") != obj.get("status"):
             self._core.update(self._type, accepted, record)
@@ -258,20 +260,13 @@ class Customs:
         return False
 
 
-class _Group(msgspec.Struct, frozen=True):
-    group: str = ""
+def _called(obj: Object) -> Object:
+    """What names a definition has been given in which group, as `accept` compares them."""
+    return {
+        "spec": {"group": obj["spec"].get("group", "")},
+        "status": {"acceptedNames": obj.get("status", {}).get("acceptedNames") or {}},
+    }
 
-
-class _Names(msgspec.Struct, frozen=True):
-    acceptedNames: dict[str, Any] = msgspec.field(default_factory=dict)  # noqa: N815 -- the name on the wire
-
-
-class _Called(msgspec.Struct, frozen=True):
-    spec: _Group = _Group()
-    status: _Names = msgspec.field(default_factory=_Names)
-
-
-_called: Final = msgspec.json.Decoder(_Called)
 
 _USED: Final = (("plural", "PluralConflict"), ("singular", "SingularConflict"))
 

@@ -7,7 +7,7 @@ What is not is left to `definitions.schemas`, which also finds the words. A sche
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from functools import lru_cache
 from typing import Any, Final
 
@@ -24,6 +24,12 @@ _PLAIN: Final = frozenset(
     }
 )  # fmt: skip
 _LIMITS: Final = frozenset({"enum", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "format"})
+# What no scalar can get wrong.
+_HARMLESS: Final = frozenset(
+    {
+        "description", "type", "format", "nullable", "title", "enum", "minimum", "maximum", "minLength", "maxLength",
+    }
+)  # fmt: skip
 _RULES: Final = "x-kubernetes-validations"
 _CHOICES: Final = frozenset({"anyOf", "oneOf", "allOf", "not"})
 _EITHER: Final = ({"type": "integer"}, {"type": "string"})
@@ -45,6 +51,31 @@ def is_sound(schema: Schema) -> bool:
     return _sound(schema)
 
 
+def knows_all(schema: Schema, known: Set[str]) -> bool:
+    """Whether no member of the schema, or of one below it, is out of `known`; unsure for other than JSON's dicts."""
+    leaf = known - _BELOW
+    pending: list[Any] = [schema]
+    while pending:
+        node = pending.pop()
+        if type(node) is not dict:
+            return False
+        words = node.keys()
+        if words <= leaf:
+            continue
+        if not words <= known:
+            return False
+        for word in _BELOW & words:
+            below = node[word]
+            if word == "properties":
+                pending += below.values() if below else ()
+            elif type(below) is list:
+                pending += below
+            elif type(below) is not bool:
+                pending.append(below)
+    return True
+
+
+_BELOW: Final = frozenset({"properties", "items", "additionalProperties", "not", "allOf", "anyOf", "oneOf"})
 _OBJECT: Final = {"type": "object"}
 
 
@@ -53,6 +84,8 @@ def _is_string(schema: Schema | None) -> bool:
 
 
 def _sound(schema: Schema) -> bool:
+    if schema.keys() <= _HARMLESS and schema.get("type") in _SCALARS:
+        return True
     if not schema.keys() <= _PLAIN and not _plain_but_for_choices(schema):
         return False
     if "pattern" in schema and not _compiles(schema["pattern"]):

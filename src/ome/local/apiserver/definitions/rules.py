@@ -29,8 +29,13 @@ def validate(schema: Schema, path: str) -> list[FieldError]:
     return errors
 
 
+_CARRYING: Final = ("x-kubernetes-validations", "properties", "items", "additionalProperties")
+
+
 def _carriers(schema: Schema) -> list[tuple[str, Schema]]:
     """(Path below the schema, schema) of all that carry rules; paths are made for those only."""
+    if schema.keys().isdisjoint(_CARRYING):
+        return []
     found = [("", schema)] if schema.get("x-kubernetes-validations") else []
     for name, child in (schema.get("properties") or {}).items():
         if below := _carriers(child):

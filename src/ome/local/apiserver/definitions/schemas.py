@@ -21,7 +21,7 @@ _FORBIDDEN: Final = {
     "dependencies": "dependencies is not supported",
     "$ref": "$ref is not supported",
 }
-_KNOWN: Final = frozenset(
+KNOWN: Final = frozenset(
     {
         "$ref", "$schema", "additionalItems", "additionalProperties", "allOf", "anyOf", "default", "definitions",
         "dependencies", "description", "enum", "example", "exclusiveMaximum", "exclusiveMinimum", "externalDocs",
@@ -62,22 +62,24 @@ def children(schema: Schema, path: str) -> Iterator[tuple[Schema, str]]:
 
 def unknown_fields(schema: Schema, path: str) -> list[str]:
     """Paths of members that no JSON schema has, as strict decoding names them."""
-    return [path + suffix for suffix in _unknown(schema)]
+    if quick.knows_all(schema, KNOWN):
+        return []
+    return [path + suffix for suffix in slow_unknown_fields(schema)]
 
 
-def _unknown(schema: Schema) -> list[str]:
+def slow_unknown_fields(schema: Schema) -> list[str]:
     """The same relative to the schema, so that paths are made for what is found only."""
-    found = [f".{name}" for name in schema if name not in _KNOWN]
+    found = [f".{name}" for name in schema if name not in KNOWN]
     for name, child in (schema.get("properties") or {}).items():
-        if isinstance(child, Mapping) and (below := _unknown(child)):
+        if isinstance(child, Mapping) and (below := slow_unknown_fields(child)):
             found += [f".properties.{name}{suffix}" for suffix in below]
     for word in ("items", "additionalProperties", "not"):
         child = schema.get(word)
-        if isinstance(child, Mapping) and (below := _unknown(child)):
+        if isinstance(child, Mapping) and (below := slow_unknown_fields(child)):
             found += [f".{word}{suffix}" for suffix in below]
     for word in ("allOf", "anyOf", "oneOf"):
         for index, child in enumerate(schema.get(word) or ()):
-            if isinstance(child, Mapping) and (below := _unknown(child)):
+            if isinstance(child, Mapping) and (below := slow_unknown_fields(child)):
                 found += [f".{word}[{index}]{suffix}" for suffix in below]
     return found
 
@@ -85,7 +87,7 @@ def _unknown(schema: Schema) -> list[str]:
 def validate(schema: Schema, path: str) -> list[FieldError]:
     """The faults of a version's schema. path: where it stands, as a real server calls it."""
     errors = [] if quick.is_sound(schema) else slow_faults(schema, path)
-    if not errors and structural.mentions_rules(schema):
+    if not errors and structural.mentions_rules(schema):  # else the compiler of CEL need not even be loaded
         from ome.local.apiserver.definitions import rules
 
         errors += rules.validate(schema, path)

@@ -209,15 +209,22 @@ def embedded_required(node: Node) -> tuple[str, ...]:
     return _EMBEDDED_REQUIRED if node.embedded and not node.root else ()
 
 
+_CARRYING: Final = ("x-kubernetes-validations", "properties", "items", "additionalProperties")
+
+
 def mentions_rules(schema: Mapping[str, Any]) -> bool:
     """Whether a schema, or one below it, carries rules in CEL."""
-    if schema.get("x-kubernetes-validations"):
-        return True
-    properties = schema.get("properties")
-    if properties and any(map(mentions_rules, properties.values())):
-        return True
-    for word in ("items", "additionalProperties"):
-        child = schema.get(word)
-        if isinstance(child, Mapping) and mentions_rules(child):
+    pending: list[Any] = [schema]
+    while pending:
+        node = pending.pop()
+        if node.keys().isdisjoint(_CARRYING):
+            continue
+        if node.get("x-kubernetes-validations"):
             return True
+        if properties := node.get("properties"):
+            pending += properties.values()
+        for word in ("items", "additionalProperties"):
+            child = node.get(word)
+            if isinstance(child, dict):
+                pending.append(child)
     return False
