@@ -22,6 +22,7 @@ $(VENV)/.base: locks/dev.txt pyproject.toml
 	@echo "installing locked dependencies into $(VENV)"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r locks/dev.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 $(VENV)/.llama: $(VENV)/.base locks/llama.txt

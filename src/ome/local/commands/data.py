@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import json
 import os
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +108,8 @@ class DataDir:
             known = ""
         if known:
             return known
+        import secrets  # loads OpenSSL, which commands that only look need not wait for
+
         made = secrets.token_urlsafe(32)
         write_private(self.token, made + "\n")
         return made

@@ -62,8 +62,10 @@ async def install_base(client: Client) -> None:
     if current is not None and (current["metadata"].get("annotations") or {}).get(INSTALLED) == digest:
         return
     for body in wanted:
-        await _put(client, body)
-        await asyncio.sleep(0)
+        if body["kind"] == NAMESPACES.kind:
+            await _put(client, body)
+    # Together, for each waits until it is on the disk.
+    await asyncio.gather(*(_put(client, body) for body in wanted if body["kind"] != NAMESPACES.kind))
     # Last, so that an install that was cut short is done again.
     await client.patch(NAMESPACES, OME_NAMESPACE, "", {"metadata": {"annotations": {INSTALLED: digest}}})
 

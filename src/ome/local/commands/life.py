@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -69,6 +70,7 @@ def up(
         facts = _start_detached(data)
         _print_facts(facts, output)
         return
+    gc.disable()  # what is imported stays; the server collects once it serves
     from ome.local.commands import serve
 
     wanted = serve.Wanted(data, port, nodes, gpus, not no_manager, manager_arguments, grace)

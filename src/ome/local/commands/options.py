@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ome.kube.config import ClusterConfig
-from ome.kube.sync import SyncClient
 from ome.local.commands.data import DataDir, default_folder
 from ome.local.commands.refusals import Refusal
+
+if TYPE_CHECKING:
+    from ome.kube.sync import SyncClient
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,6 +51,10 @@ def cluster_option(command: F) -> F:
 
 def connect(data: DataDir, kubeconfig: str | None) -> SyncClient:
     """A client of the chosen cluster. Raises Refusal when the embedded one does not run."""
+    # Half of what `ome local up` would import, of which its foreground part alone has need.
+    from ome.kube.config import ClusterConfig
+    from ome.kube.sync import SyncClient
+
     if kubeconfig:
         return SyncClient(ClusterConfig.load(kubeconfig), user_agent="ome-local")
     require_running(data)

@@ -72,6 +72,7 @@ def run(wanted: Wanted, ready: Callable[[dict[str, Any]], None]) -> None:
     """Run the cluster until SIGTERM or SIGINT. `ready` is told the facts once it serves. Raises Refusal."""
     wanted.data.prepare()
     gc.set_threshold(*GC_THRESHOLDS)
+    gc.disable()  # starting makes objects that stay
     with held(wanted.data):
         asyncio.run(_run(wanted, ready))
 
@@ -93,6 +94,8 @@ async def _run(wanted: Wanted, ready: Callable[[dict[str, Any]], None]) -> None:
         write_private(wanted.data.state, json.dumps(facts, indent=2))
         log.info("serving %s", facts["server"])
         ready(facts)
+        gc.freeze()
+        gc.enable()
         await _first(stop.wait(), cluster.broken.wait())
         log.info("stopping")
     if cluster.broken.is_set():
