@@ -49,6 +49,8 @@ class ManagerMetrics:
             "group",
             "to",
         )
+        self.leads = False
+        """Whether this process runs the controllers."""
         self._requests = self._counter("rest_client_requests_total", "Requests to the API server", "method", "resource")
         self._depths: dict[str, Callable[[], int]] = {}
         self.registry.register(_QueueDepths(self._depths))
@@ -75,7 +77,8 @@ class ManagerMetrics:
         self._seconds.labels(controller).observe(seconds)
 
     def leading(self, lease: str, leads: bool) -> None:
-        """Whether this process holds the Lease."""
+        """Note whether this process holds the Lease."""
+        self.leads = leads
         self._leader.labels(lease).set(1 if leads else 0)
 
     def request(self, request: Request) -> None:

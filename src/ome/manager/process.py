@@ -19,6 +19,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from ome.api.config import ConfigError
+from ome.api.types.inference_replica import InferenceReplica
+from ome.api.types.inference_service import InferenceService
 from ome.kube.aiohttp_transport import AiohttpTransport
 from ome.kube.cache import Caches
 from ome.kube.client import Client, RateLimit
@@ -30,6 +32,8 @@ from ome.kube.events import EventRecorder
 from ome.kube.lease import LeaderElection, LeadershipLost, LeaseTiming
 from ome.kube.resources import (
     HTTP_ROUTES,
+    INFERENCE_REPLICAS,
+    INFERENCE_SERVICES,
     LEADER_WORKER_SETS,
     POD_MONITORS,
     SCALED_OBJECTS,
@@ -41,6 +45,7 @@ from ome.manager.config_source import ConfigSource
 from ome.manager.flags import Flags, StartupProblem
 from ome.manager.metrics import ManagerMetrics
 from ome.manager.servers import metrics_app, probes_app, serve, split_address
+from ome.manager.state_metrics import StateMetrics
 
 LEASE_NAME = "ome-controller-manager-leader-lock"
 COMPONENT = "ome-controller-manager"
@@ -130,6 +135,7 @@ class Manager:
             await self._serve_ports(stack)
             environment = await self.environment()
             self.controllers = self._build(environment)
+            self._export_state()
             webhooks = await self._build_webhooks(environment, stack) if self.flags.webhook else None
             caches = asyncio.create_task(self.caches.run(), name="caches")
             stack.push_async_callback(_end, caches)
@@ -151,6 +157,12 @@ class Manager:
                 continue
             built += importlib.import_module(room).build(environment)
         return built
+
+    def _export_state(self) -> None:
+        services = self.caches.of(INFERENCE_SERVICES, InferenceService)
+        replicas = self.caches.of(INFERENCE_REPLICAS, InferenceReplica)
+        state = StateMetrics(services.list, replicas.list, leads=lambda: self.metrics.leads)
+        self.metrics.registry.register(state)
 
     async def _build_webhooks(self, environment: Environment, stack: AsyncExitStack) -> Any:
         from ome.admission.server import WebhookServer

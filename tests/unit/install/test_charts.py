@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ import yaml
 
 from ome.api.config import parse_config
 from ome.install import manifests, roles
+from ome.manager.state_metrics import StateMetrics
 
 HELM = shutil.which("helm")
 CHARTS = Path(__file__).parents[3] / "charts"
@@ -153,6 +155,34 @@ def test_alerts() -> None:
         assert rule["labels"]["tier"] == "p0"
         assert rule["labels"]["severity"] == "critical"
         assert rule["annotations"]["runbook_url"].endswith("#" + rule["alert"].lower())
+
+
+def test_alerts_about_single_services_have_a_switch_of_their_own() -> None:
+    objects = rendered("ome-resources", "prometheusRule.rollouts.enabled=true")
+    (group,) = named(objects, "PrometheusRule", "ome-rollout-alerts")["spec"]["groups"]
+    rules = {rule["alert"]: rule for rule in group["rules"]}
+    assert {name: (rule["for"], rule["labels"]["severity"]) for name, rule in rules.items()} == {
+        "OMERevisionHeld": ("1m", "warning"),
+        "OMEInstancesMissing": ("15m", "warning"),
+        "OMEServiceNotReady": ("15m", "critical"),
+        "OMERuntimePinBroken": ("5m", "warning"),
+        "OMERuntimeDrifted": ("24h", "info"),
+    }
+    known = {family.name for family in StateMetrics(list, list, leads=bool).collect()}
+    for rule in rules.values():
+        assert set(re.findall(r"ome_[a-z_]+", rule["expr"])) <= known
+    held = rules["OMERevisionHeld"]["annotations"]["summary"]
+    assert held.startswith("{{ $labels.namespace }}/{{ $labels.isvc }}")
+
+
+def test_the_labels_of_the_managers_series_are_kept() -> None:
+    """A series about a service has that service's namespace; a scrape must not write the manager's over it."""
+    objects = rendered("ome-resources", "serviceMonitor.enabled=true")
+    data = named(objects, "ConfigMap", "ome-prometheus-config")["data"]
+    jobs = {job["job_name"]: job for job in yaml.safe_load(data["prometheus.yml"])["scrape_configs"]}
+    assert jobs["ome-control-plane"]["honor_labels"] is True
+    (endpoint,) = named(objects, "ServiceMonitor")["spec"]["endpoints"]
+    assert endpoint["honorLabels"] is True
 
 
 def test_serving_pods_are_scraped_with_their_revision() -> None:
