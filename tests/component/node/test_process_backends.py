@@ -66,7 +66,8 @@ def in_both(scenario: Scenario) -> Callable[..., None]:
     @functools.wraps(scenario)
     def test(way: str, tmp_path: Path) -> None:
         async def body() -> None:
-            backend = IsolatedBackend(tmp_path / "run") if way == "isolated" else PlainBackend()
+            deep = tmp_path / ("deep" * 40)  # deeper than the kernel lets the path of a socket be
+            backend = IsolatedBackend(deep) if way == "isolated" else PlainBackend()
             if isinstance(backend, IsolatedBackend):
                 try:
                     await backend.open(None)
@@ -80,7 +81,7 @@ def in_both(scenario: Scenario) -> Callable[..., None]:
 
         asyncio.run(body())
 
-    del test.__wrapped__  # type: ignore[attr-defined]
+    del test.__wrapped__
     return test
 
 

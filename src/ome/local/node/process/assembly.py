@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ from ome.local.node.process.volumes import Volumes
 from ome.local.objects import Object
 
 PLAIN_VARIABLE = "OME_LOCAL_PLAIN_PODS"  # set: do without isolation, as on a kernel that forbids it
-SOCKET_PATH_LIMIT = 80
 
 log = logging.getLogger("ome.local.node")
 
@@ -78,22 +76,13 @@ async def open_backend(data: Path, api_server: tuple[str, int] | None) -> Backen
     """The isolated backend, or the plain one with the reason in the log."""
     if os.environ.get(PLAIN_VARIABLE):
         return PlainBackend()
-    backend = IsolatedBackend(await asyncio.to_thread(_socket_folder, data))
+    backend = IsolatedBackend(data / "run")
     try:
         await backend.open(api_server)
     except OSError as error:
         log.info("pods run without isolation: %s", error.strerror or error)
         return PlainBackend()
     return backend
-
-
-def _socket_folder(data: Path) -> Path:
-    """A folder whose sockets' paths are short enough for the kernel."""
-    folder = data / "run"
-    if len(str(folder)) <= SOCKET_PATH_LIMIT:
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
-    return Path(tempfile.mkdtemp(prefix="ome-"))
 
 
 def report_to(kubelet: Kubelet, pods: ProcessPods) -> None:

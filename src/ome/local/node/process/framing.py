@@ -1,12 +1,25 @@
-"""How bytes travel over the relay: frames with a channel for exec, and a plain pump for connections."""
+"""How bytes travel over the relay: frames with a channel for exec, a plain pump for connections, and its sockets."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import struct
+from collections.abc import Iterator
+from pathlib import Path
 
 _HEAD = struct.Struct("!BI")
+
+
+@contextlib.contextmanager
+def short_path(socket: Path) -> Iterator[str]:
+    """A name of a Unix socket that the kernel takes however deep its folder is (it allows 107 bytes). Linux only."""
+    folder = os.open(socket.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{socket.name}"
+    finally:
+        os.close(folder)
 
 
 async def write_frame(writer: asyncio.StreamWriter, channel: int, data: bytes) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ome.local.node.process.backend import Command, Launch, ServiceAddress, Stream
+from ome.local.node.process.framing import short_path
 
 START_LIMIT = 10.0  # seconds
 
@@ -24,7 +25,7 @@ class IsolatedBackend:
     isolated = True
 
     def __init__(self, folder: Path) -> None:
-        """`folder` holds the sockets and the containers' root folders; short, because socket paths are."""
+        """`folder` holds the sockets and the containers' root folders; it may be deep."""
         self.on_exit: Callable[[str, int], None] = lambda _key, _code: None
         self._folder = folder
         self._next = 0
@@ -83,7 +84,8 @@ class IsolatedBackend:
                 return
             await pump(reader, writer, *server)
 
-        self._api = await asyncio.start_unix_server(accept, str(self._folder / "api.sock"))
+        with short_path(self._folder / "api.sock") as path:
+            self._api = await asyncio.start_unix_server(accept, path)
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         while line := await reader.readline():
@@ -153,12 +155,16 @@ class IsolatedBackend:
         return await self._talk(f"attach {key} {'stdin' if stdin else 'view'}")
 
     async def _talk(self, wish: str) -> Command:
-        reader, writer = await asyncio.open_unix_connection(str(self._folder / "relay.sock"), limit=2**20)
+        reader, writer = await self._relay()
         writer.write(f"{wish}\n".encode())
         return Command(reader, writer)
 
+    async def _relay(self) -> Stream:
+        with short_path(self._folder / "relay.sock") as path:
+            return await asyncio.open_unix_connection(path, limit=2**20)
+
     async def connect(self, pod_ip: str, port: int) -> Stream:
-        reader, writer = await asyncio.open_unix_connection(str(self._folder / "relay.sock"), limit=2**20)
+        reader, writer = await self._relay()
         writer.write(f"connect {pod_ip} {port}\n".encode())
         answer = (await reader.readline()).decode().strip()
         if answer != "ok":

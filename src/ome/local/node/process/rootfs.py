@@ -7,6 +7,7 @@ anew in a small memory file system whose other entries are the machine's. Runs i
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -22,6 +23,9 @@ _KEPT_FLAGS = (
     (os.ST_NODIRATIME, syscalls.MS_NODIRATIME),
     (os.ST_RELATIME, syscalls.MS_RELATIME),
 )
+
+# Devices by the dozen that no container has a use for, each of which would cost a mount.
+_MACHINE_ONLY = re.compile(r"/dev/(tty(S)?\d+|vcs\w*|loop\d+|ram\d+|nbd\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,8 @@ def enter(root: str, mounts: Sequence[Mount]) -> None:
 def _populate(folder: str, root: str, anew: set[str]) -> None:
     with os.scandir(folder) as entries:
         for entry in entries:
+            if _MACHINE_ONLY.fullmatch(entry.path):
+                continue
             target = root + entry.path
             if entry.is_symlink():
                 Path(target).symlink_to(Path(entry.path).readlink())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from typing import Any
 from ome.local.node.process.backend import Backend, Command, Launch, Stream
 from ome.local.node.process.environment import command_of, environment_of
 from ome.local.node.process.materials import Materials
+from ome.local.node.process.messages import last_message, prepare
 from ome.local.node.process.probes import Prober, Watchman, exit_code
 from ome.local.node.process.rootfs import Mount
 from ome.local.node.process.volumes import Volumes
@@ -39,6 +41,7 @@ class Container:
     started_at: datetime
     environment: Mapping[str, str]
     log: Path
+    written: Path | None = None  # what stands at its terminationMessagePath
     watchman: Watchman | None = None
     watching: asyncio.Task[None] | None = None
     stopping: asyncio.Task[None] | None = None
@@ -79,8 +82,11 @@ class ProcessRuntime:
         folder = self._volumes.folder(pod.uid)
         if self._backend.isolated:
             mounts.append(Mount(str(self._materials.hosts_file(pod, folder)), "/etc/hosts"))
+        written = self._written(container, folder, attempt)
+        if written is not None:
+            mounts.append(Mount(str(written), _absolute(str(container["terminationMessagePath"]))))
         log = self._log(pod.uid, name, attempt)
-        run = Container(pod, container, f"process://{uuid.uuid4().hex}", now, environment, log)
+        run = Container(pod, container, f"process://{uuid.uuid4().hex}", now, environment, log, written)
         self._containers[pod.uid, name] = run
         try:
             await self._backend.start(
@@ -101,6 +107,12 @@ class ProcessRuntime:
             self._containers.pop((pod.uid, name), None)
             raise
         self._watch(run)
+
+    def _written(self, container: Mapping[str, Any], folder: Path, attempt: int) -> Path | None:
+        """The file for the container's last message; plain pods have no file system of their own to put it in."""
+        if not self._backend.isolated or not container.get("terminationMessagePath"):
+            return None
+        return prepare(folder / "messages" / str(container["name"]) / str(attempt))
 
     def _log(self, uid: str, container: str, attempt: int) -> Path:
         return self._volumes.folder(uid) / "logs" / container / f"{attempt}.log"
@@ -222,7 +234,7 @@ class ProcessRuntime:
             started_at=run.started_at,
             finished_at=datetime.now(UTC).replace(microsecond=0),
             container_id=run.container_id,
-            message=_last_words(run) if number else "",
+            message=last_message(run.spec, number, run.written, run.log, containers=_count(run.pod)),
         )
         run.ended.set()
         if run.watching is not None:
@@ -268,9 +280,11 @@ class ProcessRuntime:
         return await self._backend.connect(pod_ip, port)
 
 
-def _last_words(run: Container) -> str:
-    """The end of the log, for a container that asks for it (terminationMessagePolicy FallbackToLogsOnError)."""
-    if run.spec.get("terminationMessagePolicy") != "FallbackToLogsOnError" or not run.log.exists():
-        return ""
-    rows = run.log.read_bytes().splitlines()[-80:]
-    return b"\n".join(row.partition(b" ")[2] for row in rows).decode("utf-8", "replace")[-2048:]
+def _absolute(path: str) -> str:
+    """A path as the container means it, without `..` in it."""
+    return os.path.normpath("/" + path.lstrip("/"))
+
+
+def _count(pod: Object) -> int:
+    """The pod's containers, init containers included."""
+    return sum(len(pod.spec.get(field) or ()) for field in ("containers", "initContainers"))

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from ome.local.node.process import sessions, syscalls
-from ome.local.node.process.framing import pump, write_frame
+from ome.local.node.process.framing import pump, short_path, write_frame
 from ome.local.node.process.logs import LogWriter
 from ome.local.node.process.rootfs import Mount, enter
 from ome.local.node.process.syscalls import (
@@ -92,7 +92,8 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         self.network = await self._open_network()
-        relay = await asyncio.start_unix_server(self._relay, str(self.folder / "relay.sock"))
+        with short_path(self.folder / "relay.sock") as path:
+            relay = await asyncio.start_unix_server(self._relay, path)
         reader, self.writer = await asyncio.open_connection(sock=self.orders)
         self._say({"event": "ready"})
         async with relay:
@@ -300,7 +301,8 @@ class Supervisor:
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(3):
                     if not ip:
-                        return await asyncio.open_unix_connection(str(self.folder / "api.sock"))
+                        with short_path(self.folder / "api.sock") as path:
+                            return await asyncio.open_unix_connection(path)
                     return await asyncio.open_connection(ip, port)
         return None
 
