@@ -8,8 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from ipaddress import ip_address
 from types import TracebackType
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from yarl import URL
@@ -35,8 +38,10 @@ class AiohttpTransport:
             headers={"user-agent": user_agent},
             auto_decompress=True,
             read_bufsize=2**18,
-            trust_env=True,
+            # aiohttp's own look at the environment is made for every request, in a thread: more than the request costs.
+            trust_env=False,
         )
+        self._proxy, self._proxy_auth = _proxy(config)
 
     async def __aenter__(self) -> AiohttpTransport:
         return self
@@ -86,10 +91,33 @@ class AiohttpTransport:
             headers=headers,
             data=request.body,
             timeout=timeout,
-            proxy=self._config.proxy_url or None,
+            proxy=self._proxy,
+            proxy_auth=self._proxy_auth,
             server_hostname=self._config.server_name or None,
             allow_redirects=False,
         )
+
+
+def _proxy(config: ClusterConfig) -> tuple[URL | None, aiohttp.BasicAuth | None]:
+    """The proxy to the server and its credentials: the kubeconfig's, else the environment's; never to this machine."""
+    server = urlsplit(config.server)
+    text = config.proxy_url
+    if not text and not _is_loopback(server.hostname or "") and not proxy_bypass(server.netloc):
+        text = getproxies().get(server.scheme, "")
+    if not text:
+        return None, None
+    url = URL(text)
+    auth = aiohttp.BasicAuth(url.user, url.password or "") if url.user else None
+    return url.with_user(None), auth
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 async def _chunks(answer: aiohttp.ClientResponse, request: Request) -> AsyncIterator[bytes]:

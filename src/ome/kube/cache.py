@@ -294,10 +294,18 @@ class Cache(Generic[T]):
                 current = self._objects.get(head.key)
                 if current is not None and meta_of(current).uid == head.uid:
                     self._drop(head.key, decode(self._decoder, event.object))
-            else:
+            elif not self._has(head, version):
                 self._replace(decode(self._decoder, event.object), head, version)
             self._version = max(self._version, version)
         return self._events_since_list > heard or self._clock.monotonic() - began > 1
+
+    def _has(self, head: ObjectMeta, version: int) -> bool:
+        """Whether the change is known already: the watch brings back what our own writes were answered with."""
+        current = self._objects.get(head.key)
+        if current is None:
+            return False
+        meta = meta_of(current)
+        return meta.uid == head.uid and _number(meta.resource_version) >= version
 
     def _replace(self, obj: T, head: ObjectMeta, version: int) -> None:
         current = self._objects.get(head.key)

@@ -107,11 +107,14 @@ class Controller:
         clock: Clock,
         workers: int = 1,
         resync: float | None = None,
+        rest: float = 0.0,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        """`resync` runs every key of the first watch again after that many seconds."""
+        """`resync` runs every key of the first watch again after that many seconds; `rest` is the least time between
+        two passes over a key that changes keep bringing back.
+        """
         self.name = name
-        self.queue: WorkQueue[Key] = WorkQueue()
+        self.queue: WorkQueue[Key] = WorkQueue(rest=rest)
         self._reconcile = reconcile
         self._watches = watches
         self._clock = clock

@@ -16,10 +16,16 @@ BACKOFF_LAST = 60.0
 class WorkQueue(Generic[K]):
     """Keys to work on. A key added while it is being worked on comes back when that work is `done`."""
 
-    def __init__(self, *, first: float = BACKOFF_FIRST, last: float = BACKOFF_LAST) -> None:
-        """`first` and `last` bound the delay, in seconds, of `add_rate_limited`, which doubles with each failure."""
+    def __init__(self, *, first: float = BACKOFF_FIRST, last: float = BACKOFF_LAST, rest: float = 0.0) -> None:
+        """`first` and `last` bound the delay, in seconds, of `add_rate_limited`, which doubles with each failure.
+
+        A key is worked on no sooner than `rest` seconds after its last work: changes come in swarms, our own writes
+        among them, and one look at the end of a swarm sees them all.
+        """
         self._first = first
         self._last = last
+        self._rest = rest
+        self._resting: set[K] = set()
         self._ready: deque[K] = deque()
         self._waiting: set[K] = set()
         self._working: set[K] = set()
@@ -34,15 +40,18 @@ class WorkQueue(Generic[K]):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is ready and nothing is being worked on (delayed keys do not count)."""
-        return not self._ready and not self._working
+        """Whether nothing is ready, nothing is being worked on, and nothing comes back after its rest.
+
+        Delayed keys do not count.
+        """
+        return not self._ready and not self._working and not self._again
 
     def add(self, key: K) -> None:
         """Make a key ready now. An earlier delay of it is forgotten."""
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
-        if key in self._working:
+        if key in self._working or key in self._resting:
             self._again.add(key)
             return
         if key in self._waiting:
@@ -95,8 +104,16 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """The work on a key ended; if it was added meanwhile, it is ready again."""
+        """The work on a key ended; if it was added meanwhile, it is ready again, after its rest."""
         self._working.discard(key)
+        if self._rest:
+            self._resting.add(key)
+            asyncio.get_running_loop().call_later(self._rest, self._rested, key)
+        else:
+            self._rested(key)
+
+    def _rested(self, key: K) -> None:
+        self._resting.discard(key)
         if key in self._again:
             self._again.discard(key)
             self.add(key)

@@ -52,6 +52,8 @@ NAME = "inferenceservice"
 # Details of a status (counts, messages) are written at most this often; a condition that flips is written at once.
 _DETAIL_SECONDS = 1.0
 _SECOND_LOOK_SECONDS = 1.0
+# The children of a new service report in swarms, and every write of a pass comes back as a change.
+_REST_SECONDS = 0.1
 _DETAILS = frozenset({"modelStatus", "components", "conditions"})
 
 
@@ -102,6 +104,7 @@ class InferenceServiceController:
             Watches(self._world, self._waiting).all(),
             clock=self._environment.clock,
             workers=int(getattr(flags, "inferenceservice_max_concurrent_reconciles", 1)),
+            rest=_REST_SECONDS,
             metrics=self._environment.metrics,
         )
 

@@ -9,6 +9,7 @@ import pytest
 
 from ome.api.core import ControllerRevision, EndpointSlice, Pod
 from ome.kube.decoding import decode
+from ome.kube.sync import decode as decode_of_plugin
 
 
 def read(type_: type[Any], document: dict[str, Any]) -> Any:
@@ -35,3 +36,8 @@ def test_opaque_parts_keep_their_nulls() -> None:
 def test_what_is_wrong_otherwise_is_told() -> None:
     with pytest.raises(msgspec.ValidationError, match="Expected `array`, got `int`"):
         read(EndpointSlice, {"metadata": {"labels": None}, "endpoints": 5})
+
+
+def test_the_plugin_reads_a_null_as_the_manager_does() -> None:
+    raw = b'{"metadata":{"name":"a","labels":null},"endpoints":null,"ports":null}'
+    assert decode_of_plugin(raw, EndpointSlice) == decode(msgspec.json.Decoder(EndpointSlice), raw)

@@ -76,3 +76,23 @@ def test_a_cancelled_waiter_does_not_swallow_a_wake_up() -> None:
         assert await second == "a"
 
     run_virtual(main())
+
+
+def test_a_key_that_changes_keep_bringing_back_rests_between_its_works() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        queue: WorkQueue[str] = WorkQueue(rest=1)
+        queue.add("a")
+        queue.done(await queue.get())
+        assert queue.idle
+        for _ in range(3):
+            queue.add("a")
+        assert (len(queue), queue.idle) == (0, False)
+        queue.done(await queue.get())
+        assert loop.time() == 1
+        await asyncio.sleep(5)
+        assert queue.idle
+        queue.add("a")
+        assert len(queue) == 1
+
+    run_virtual(main())
