@@ -1,25 +1,25 @@
-"""kubectl's port-forward: SPDY/3.1 frames inside a WebSocket, an error and a data stream for each connection.
+"""SPDY/3.1 frames as kubectl sends them through a WebSocket to forward ports. Sans I/O.
 
-Only what kubectl sends is understood: SYN_STREAM with `streamtype`, `port` and `requestid`, data, RST_STREAM, PING,
-GOAWAY, WINDOW_UPDATE and SETTINGS. Frames follow the SPDY draft 3.1; headers are compressed with its fixed dictionary.
+`Session.receive` takes bytes and gives events, the other methods give bytes to send. Only what a server of
+port-forwarding needs: streams are opened by the client, each is answered by an empty SYN_REPLY. Frames follow the SPDY
+draft 3.1; headers are compressed with its fixed dictionary. No library that is kept up speaks it (2026).
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import struct
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-
-from ome.local.apiserver.http import WebSocket
-from ome.local.node.process.backend import Stream
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
 
 SYN_STREAM, SYN_REPLY, RST_STREAM, SETTINGS, PING, GOAWAY, HEADERS, WINDOW_UPDATE = 1, 2, 3, 4, 6, 7, 8, 9
-FLAG_FIN = 1
-_VERSION = 3
-_CHUNK = 16 * 1024
+FLAG_FIN: Final = 1
+LONGEST_FRAME: Final = 2**24 - 1
+LONGEST_HEADERS: Final = 2**16  # bytes of one header block, unpacked
+_VERSION: Final = 3
+_HEAD: Final = 8
+_STREAM: Final = 0x7FFFFFFF
 _WORDS = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
     "authorization cache-control connection content-base content-encoding content-language content-length "
@@ -39,146 +39,141 @@ _TAIL = (
     b"charset=utf-8charset=iso-8859-1,utf-,*,enq=0."
 )
 # The dictionary that the SPDY/3 draft fixes: length-prefixed words, then common values.
-DICTIONARY = b"".join(struct.pack("!I", len(word)) + word.encode() for word in _WORDS.split()) + _TAIL
-
-Dial = Callable[[int], Awaitable[Stream]]
+DICTIONARY: Final = b"".join(struct.pack("!I", len(word)) + word.encode() for word in _WORDS.split()) + _TAIL
 
 
-@dataclass
-class _Pair:
-    """The two streams of one forwarded connection."""
-
-    port: int
-    error: int = 0
-    data: int = 0
-    incoming: asyncio.Queue[bytes] = field(default_factory=asyncio.Queue)
+class ProtocolError(Exception):
+    """The other side does not speak SPDY/3.1; the connection is of no more use."""
 
 
-class PortForward:
-    """One kubectl port-forward session."""
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A stream was opened; header names are in lower case. `last`: nothing comes on it."""
 
-    def __init__(self, socket: WebSocket, dial: Dial) -> None:
-        self._socket = socket
-        self._dial = dial
+    stream: int
+    headers: Mapping[str, str]
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Bytes of a stream. `last`: no more come."""
+
+    stream: int
+    data: bytes
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """A stream was given up."""
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pinged:
+    """To be answered with the same number."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class GoneAway:
+    """The other side opens no more streams."""
+
+
+Event = Opened | Data | Reset | Pinged | GoneAway
+
+
+class Session:
+    """One connection: what is not yet a whole frame, and the state of the header compression both ways."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
-        self._pairs: dict[str, _Pair] = {}
-        self._by_stream: dict[int, _Pair] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._sending = asyncio.Lock()
 
-    async def run(self) -> None:
-        """Until kubectl goes."""
-        buffer = b""
-        try:
-            while (message := await self._socket.receive()) is not None:
-                buffer += message
-                while len(buffer) >= 8:
-                    length = int.from_bytes(buffer[5:8], "big")
-                    if len(buffer) < 8 + length:
-                        break
-                    await self._frame(buffer[:8], buffer[8 : 8 + length])
-                    buffer = buffer[8 + length :]
-        finally:
-            for task in self._tasks:
-                task.cancel()
+    def receive(self, data: bytes) -> Iterator[Event]:
+        """The events of the frames that are whole now. Raises ProtocolError."""
+        self._buffer += data
+        while len(self._buffer) >= _HEAD:
+            end = _HEAD + int.from_bytes(self._buffer[5:8], "big")
+            if len(self._buffer) < end:
+                return
+            head, body = bytes(self._buffer[:_HEAD]), bytes(self._buffer[_HEAD:end])
+            del self._buffer[:end]
+            event = self._event(head, body)
+            if event is not None:
+                yield event
 
-    async def _frame(self, head: bytes, body: bytes) -> None:
-        flags = head[4]
+    def _event(self, head: bytes, body: bytes) -> Event | None:
+        last = bool(head[4] & FLAG_FIN)
+        first = int.from_bytes(head[:4], "big")
         if not head[0] & 0x80:
-            await self._data(int.from_bytes(head[:4], "big") & 0x7FFFFFFF, body, bool(flags & FLAG_FIN))
-            return
-        kind = int.from_bytes(head[2:4], "big")
+            return Data(first & _STREAM, body, last)
+        version, kind = (first >> 16) & 0x7FFF, first & 0xFFFF
+        if version != _VERSION:
+            raise ProtocolError(f"SPDY version {version} is not spoken here")
+        if kind in (SYN_STREAM, RST_STREAM, PING) and len(body) < {SYN_STREAM: 10, RST_STREAM: 8, PING: 4}[kind]:
+            raise ProtocolError(f"frame of type {kind} is too short: {len(body)} bytes")
+        number = int.from_bytes(body[:4], "big")
         if kind == SYN_STREAM:
-            await self._open(int.from_bytes(body[:4], "big") & 0x7FFFFFFF, self._headers(body[10:]))
-        elif kind == PING:
-            await self._send_control(PING, 0, body)
+            return Opened(number & _STREAM, self._headers(body[10:]), last)
+        if kind == HEADERS:
+            self._headers(body[4:])  # the compression goes on over all header blocks
         elif kind == RST_STREAM:
-            pair = self._by_stream.pop(int.from_bytes(body[:4], "big") & 0x7FFFFFFF, None)
-            if pair is not None:
-                pair.incoming.put_nowait(b"")
+            return Reset(number & _STREAM)
+        elif kind == PING:
+            return Pinged(number)
+        elif kind == GOAWAY:
+            return GoneAway()
+        return None  # SETTINGS and WINDOW_UPDATE: the connection below holds back by itself
 
     def _headers(self, block: bytes) -> dict[str, str]:
-        raw = self._inflate.decompress(block)
+        try:
+            raw = self._inflate.decompress(block, LONGEST_HEADERS)
+        except zlib.error as error:
+            raise ProtocolError(f"a header block cannot be unpacked: {error}") from error
+        if self._inflate.unconsumed_tail:
+            raise ProtocolError("a header block is too long")
         count = int.from_bytes(raw[:4], "big")
         position, found = 4, {}
         for _ in range(count):
-            words = []
-            for _ in range(2):
-                length = int.from_bytes(raw[position : position + 4], "big")
-                words.append(raw[position + 4 : position + 4 + length].decode())
-                position += 4 + length
-            found[words[0].lower()] = words[1]
+            name, position = _word(raw, position)
+            value, position = _word(raw, position)
+            found[name.lower()] = value
         return found
 
-    def _packed(self, headers: Mapping[str, str]) -> bytes:
-        raw = struct.pack("!I", len(headers))
-        for name, value in headers.items():
-            for word in (name.encode(), value.encode()):
-                raw += struct.pack("!I", len(word)) + word
-        return self._deflate.compress(raw) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
+    def replied(self, stream: int) -> bytes:
+        """The answer to an opened stream."""
+        packed = self._deflate.compress(struct.pack("!I", 0)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
+        return _control(SYN_REPLY, struct.pack("!I", stream) + packed)
 
-    async def _open(self, stream: int, headers: Mapping[str, str]) -> None:
-        request = headers.get("requestid", "")
-        pair = self._pairs.setdefault(request, _Pair(int(headers.get("port") or 0)))
-        if headers.get("streamtype") == "error":
-            pair.error = stream
-        else:
-            pair.data = stream
-        self._by_stream[stream] = pair
-        await self._send_control(SYN_REPLY, 0, struct.pack("!I", stream) + self._packed({}))
-        if pair.error and pair.data:
-            task = asyncio.create_task(self._forward(request, pair))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+    def ponged(self, number: int) -> bytes:
+        """The answer to a ping."""
+        return _control(PING, struct.pack("!I", number))
 
-    async def _data(self, stream: int, data: bytes, last: bool) -> None:
-        pair = self._by_stream.get(stream)
-        if pair is None or stream != pair.data:
-            return
-        if data:
-            pair.incoming.put_nowait(data)
-            await self._send_control(WINDOW_UPDATE, 0, struct.pack("!II", stream, len(data)))
-        if last:
-            pair.incoming.put_nowait(b"")
+    def consumed(self, stream: int, size: int) -> bytes:
+        """Room for as many bytes more on a stream."""
+        return _control(WINDOW_UPDATE, struct.pack("!II", stream, size))
 
-    async def _forward(self, request: str, pair: _Pair) -> None:
-        try:
-            reader, writer = await self._dial(pair.port)
-        except OSError as error:
-            text = f"failed to connect to port {pair.port} in the pod: {error.strerror or error}"
-            await self._send_data(pair.error, text.encode(), last=True)
-            await self._send_data(pair.data, b"", last=True)
-            return
-        finally:
-            self._pairs.pop(request, None)
+    def reset(self, stream: int, status: int) -> bytes:
+        """Give a stream up. Status 1 is a protocol error, 3 refuses it, 5 cancels it."""
+        return _control(RST_STREAM, struct.pack("!II", stream, status))
 
-        async def inward() -> None:
-            with contextlib.suppress(OSError):
-                while data := await pair.incoming.get():
-                    writer.write(data)
-                    await writer.drain()
-                writer.write_eof()
+    def data(self, stream: int, data: bytes, *, last: bool = False) -> bytes:
+        """A data frame of at most `LONGEST_FRAME` bytes."""
+        return struct.pack("!I", stream) + bytes([FLAG_FIN if last else 0]) + len(data).to_bytes(3, "big") + data
 
-        feeding = asyncio.create_task(inward())
-        try:
-            with contextlib.suppress(OSError):
-                while data := await reader.read(_CHUNK):
-                    await self._send_data(pair.data, data)
-            await self._send_data(pair.data, b"", last=True)
-            await self._send_data(pair.error, b"", last=True)
-        finally:
-            feeding.cancel()
-            writer.close()
-            self._by_stream.pop(pair.data, None)
-            self._by_stream.pop(pair.error, None)
 
-    async def _send_data(self, stream: int, data: bytes, *, last: bool = False) -> None:
-        head = struct.pack("!I", stream) + bytes([FLAG_FIN if last else 0]) + len(data).to_bytes(3, "big")
-        async with self._sending:
-            await self._socket.send(head + data)
+def _control(kind: int, body: bytes) -> bytes:
+    return struct.pack("!HHI", 0x8000 | _VERSION, kind, len(body)) + body
 
-    async def _send_control(self, kind: int, flags: int, body: bytes) -> None:
-        head = struct.pack("!HH", 0x8000 | _VERSION, kind) + bytes([flags]) + len(body).to_bytes(3, "big")
-        async with self._sending:
-            await self._socket.send(head + body)
+
+def _word(raw: bytes, position: int) -> tuple[str, int]:
+    begin = position + 4
+    end = begin + int.from_bytes(raw[position:begin], "big")
+    if end > len(raw):
+        raise ProtocolError("a header block ends in the middle of a word")
+    return raw[begin:end].decode("utf-8", "replace"), end

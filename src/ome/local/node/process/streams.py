@@ -17,9 +17,9 @@ from ome.local.apiserver.http import ExecOptions, LogOptions, Upgrade, WebSocket
 from ome.local.node.process.backend import Stream
 from ome.local.node.process.framing import read_frame, write_frame
 from ome.local.node.process.logs import read_log
+from ome.local.node.process.port_forward import PortForward
 from ome.local.node.process.runtime import ProcessRuntime
 from ome.local.node.process.sessions import EXIT, RESIZE, STDIN
-from ome.local.node.process.spdy import PortForward
 
 EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 PORT_FORWARD_PROTOCOLS = ("SPDY/3.1+portforward.k8s.io",)
