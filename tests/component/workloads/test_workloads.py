@@ -384,6 +384,18 @@ async def test_a_dead_node_loses_its_pods_and_comes_back(world: World) -> None:
 
 
 @pytest.mark.embedded_only("counts requests of the controllers alone")
+@in_world(nodes=0, installed=False)
+async def test_a_pod_on_a_node_that_does_not_exist_is_collected_after_a_while(world: World) -> None:
+    await world.make_namespace(NAMESPACE)
+    for name in ("first", "second"):
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}}
+        await world.create({**body, "spec": {"nodeName": "ghost", "containers": [{"name": "c", "image": "i"}]}})
+        await world.sleep(35)
+        assert [pod["metadata"]["name"] for pod in await world.list(PODS, NAMESPACE)] == [name]
+        await world.sleep(10)
+        assert await world.list(PODS, NAMESPACE) == []
+
+
 @in_world(nodes=2, installed=False, workloads=False)
 async def test_settled_workloads_cost_no_write(world: World) -> None:
     sent: list[Request] = []

@@ -260,7 +260,13 @@ def test_the_taint_of_a_new_node_stays_until_it_is_ready() -> None:
     assert patches(live(machine("True", taints=[fresh])))["n1/"]["spec"]["taints"] is None
 
 
-def test_pods_of_a_removed_node_go_at_once() -> None:
-    (action,) = node_lifecycle.remove_orphans([pod("a").on("n1").build()]).actions
-    assert isinstance(action, Delete)
-    assert action.grace_period == 0
+def test_pods_of_a_node_that_is_gone_stay_for_forty_seconds_and_fail_then() -> None:
+    pods = [pod("a").on("n1").build(), pod("done").on("n1").showing(phase="Succeeded").build()]
+    waiting = node_lifecycle.collect_orphans(pods, 30.0, at(0))
+    assert (waiting.actions, waiting.after) == ([], 10.0)
+    failed, *deleted = node_lifecycle.collect_orphans(pods, 40.0, at(0)).actions
+    assert isinstance(failed, Patch)
+    assert (failed.name, failed.body["status"]["phase"]) == ("a", "Failed")
+    (condition,) = failed.body["status"]["conditions"]
+    assert (condition["type"], condition["reason"]) == ("DisruptionTarget", "DeletionByPodGC")
+    assert [(d.name, d.grace_period) for d in deleted if isinstance(d, Delete)] == [("a", 0), ("done", 0)]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
 from ome.kube.resources import NODES
-from ome.local.commands.data import DataDir
+from ome.local.commands.data import DataDir, take_lock
 from ome.local.commands.options import cluster_option, connect, data_option, output_option, print_json
 from ome.local.commands.refusals import Refusal
 from ome.local.node.nodes import FAILED, capacity, node_object
@@ -101,7 +103,7 @@ def add(data: DataDir, kubeconfig: str | None, gpus: int | None, labels: tuple[s
 @cluster_option
 @click.argument("name")
 def remove(data: DataDir, kubeconfig: str | None, name: str) -> None:
-    """Remove a node; its pods go with it."""
+    """Remove a node. Pods that are bound to it are collected after 40 seconds, as in any cluster."""
     with connect(data, kubeconfig) as client:
         client.delete(NODES, name)
     click.echo(f"Removed node {name}.")
@@ -125,7 +127,13 @@ def nodes(data: DataDir, kubeconfig: str, count: int, gpus: int, workloads: bool
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     data.prepare()
     data.stand_in.mkdir(exist_ok=True)
-    asyncio.run(_play(data, kubeconfig, count, gpus, workloads))
+    lock = take_lock(data.stand_in_lock)
+    if lock is None:
+        raise Refusal(f"nodes are played already with the files of {data.stand_in}; choose another --data-dir")
+    try:
+        asyncio.run(_play(data, kubeconfig, count, gpus, workloads))
+    finally:
+        os.close(lock)
 
 
 async def _play(data: DataDir, kubeconfig: str, count: int, gpus: int, workloads: bool) -> None:
@@ -148,11 +156,16 @@ async def _play(data: DataDir, kubeconfig: str, count: int, gpus: int, workloads
     for number in (signal.SIGTERM, signal.SIGINT):
         if running is not None:
             loop.add_signal_handler(number, running.cancel)
-    async with AiohttpTransport(ClusterConfig.load(kubeconfig), user_agent="ome-nodes") as transport:
+    config = ClusterConfig.load(kubeconfig)
+    async with AiohttpTransport(config, user_agent="ome-nodes") as transport:
         client = Client(transport, field_manager="kubelet")
         caches = Caches(client, clock)
         pods = process_pods(
-            client, caches, data.stand_in, address_of=lambda uid: stand_in.kubelet.address_of(uid), api_server=None
+            client,
+            caches,
+            data.stand_in,
+            address_of=lambda uid: stand_in.kubelet.address_of(uid),
+            api_server=_address(config.server),
         )
         try:
             async with pods as plugged, asyncio.TaskGroup() as group:
@@ -184,3 +197,9 @@ async def _play(data: DataDir, kubeconfig: str, count: int, gpus: int, workloads
                 click.echo("Playing nodes.")
         except asyncio.CancelledError:
             return
+
+
+def _address(server: str) -> tuple[str, int]:
+    """Host and port of an API server's URL."""
+    parts = urlsplit(server)
+    return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)

@@ -1,8 +1,8 @@
 """What becomes of a node that is silent, cordoned or gone, and of the pods on it. Pure.
 
 A node whose Lease was not renewed for the grace period turns Unknown and gets the unreachable taints; its pods are
-no longer Ready and, when their toleration runs out, are deleted. Pods of a node that is gone are removed. Called by
-`controllers.py`.
+no longer Ready and, when their toleration runs out, are deleted. Pods of a node that does not exist are removed after
+a while. Called by `services.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ome.local.objects import Json, Object, condition, is_pod_ready, reference_t
 from ome.local.plan import Action, Delete, Emit, Patch, Plan
 
 GRACE: Final = 40.0
+QUARANTINE: Final = 40.0
 _TYPES: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
@@ -64,9 +65,27 @@ def decide(snapshot: Snapshot, now: datetime) -> Plan:
     return Plan(actions, after)
 
 
-def remove_orphans(pods: Sequence[Object]) -> Plan:
-    """The node is gone: nobody will ever end these pods, so they go at once."""
-    return Plan([Delete(PODS, pod.namespace, pod.name, pod.uid, grace_period=0) for pod in pods])
+def collect_orphans(pods: Sequence[Object], missed_for: float, now: datetime) -> Plan:
+    """Pods bound to a node that does not exist: left alone for a while, for the node may come back, then removed.
+
+    missed_for: how many seconds ago the node was first missed.
+    """
+    if missed_for < QUARANTINE:
+        return Plan([], QUARANTINE - missed_for)
+    actions: list[Action] = [_lost(pod, now) for pod in pods if pod.status.get("phase") not in ("Succeeded", "Failed")]
+    actions += [Delete(PODS, pod.namespace, pod.name, pod.uid, grace_period=0) for pod in pods]
+    return Plan(actions)
+
+
+def _lost(pod: Object, now: datetime) -> Patch:
+    """Says why a pod fails, for whoever counts failures."""
+    more: dict[str, Any] = {}
+    if pod.metadata.generation:
+        more["observedGeneration"] = pod.metadata.generation
+    reason, message = "DeletionByPodGC", "PodGC: node no longer exists"
+    conditions = with_condition((), "DisruptionTarget", "True", now, reason=reason, message=message, **more)
+    body = {"metadata": {"uid": pod.uid}, "status": {"phase": "Failed", "conditions": conditions}}
+    return Patch(PODS, pod.namespace, pod.name, body, "status", PatchType.STRATEGIC)
 
 
 def _silence(snapshot: Snapshot, now: datetime) -> tuple[bool, float | None]:

@@ -6,7 +6,8 @@ What each watches and takes in; the decisions are in the modules of the same sub
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import orjson
@@ -386,14 +387,29 @@ def _node_lifecycle(shop: Workshop, grace: float) -> Controller:
     leases: Cache[Object] = shop.caches.of(LEASES, Object, namespace=LEASE_NAMESPACE)
     shop.pods.add_index(BY_NODE, _node_of)
     actor = shop.actor("node-controller")
+    collector = shop.actor("pod-garbage-collector")
+    missed: dict[str, datetime] = {}  # since when; a restart waits anew
+
+    async def collect(name: str, pods: Sequence[Object]) -> Outcome:
+        now = shop.clock.now()
+        since = missed.setdefault(name, now)
+        plan = node_lifecycle.collect_orphans(pods, (now - since).total_seconds(), now)
+        try:
+            await collector.act(plan)
+        except NotFound:
+            return after(0.2)
+        if plan.after is None:
+            del missed[name]
+        return after(plan.after)
 
     async def reconcile(key: Key) -> Outcome:
         name = key[1]
         node = shop.nodes.get("", name)
         pods = shop.pods.by_index(BY_NODE, name)
+        if node is None and pods:
+            return await collect(name, pods)
+        missed.pop(name, None)
         if node is None:
-            if pods:
-                await actor.act(node_lifecycle.remove_orphans(pods))
             return Done()
         lease = leases.get(LEASE_NAMESPACE, name)
         renewed = time_of(lease.spec.get("renewTime")) if lease is not None else None
