@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.scenario import ScenarioCluster, open_cluster
 
+pytest.register_assert_rewrite("tests.scenario.pinning")
+
 Opener = Callable[..., ScenarioCluster]
 
 

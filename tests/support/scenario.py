@@ -86,6 +86,7 @@ class ScenarioCluster:
     real: bool
     environment: dict[str, str] = field(default_factory=dict)
     _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _nodes: subprocess.Popen[bytes] | None = None
     _watches: int = 0
 
     # -- commands ----------------------------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ class ScenarioCluster:
         path = self.folder / f"watch-{self._watches}.log"
         with path.open("wb") as log:
             process = subprocess.Popen(
-                ["kubectl", *shlex.split(command), "--watch", *more], cwd=self.folder, env=self.environment, stdout=log
+                ["kubectl", *shlex.split(command), *more, "--watch"], cwd=self.folder, env=self.environment, stdout=log
             )
         self._processes.append(process)
         try:
@@ -171,6 +172,28 @@ class ScenarioCluster:
         while time.monotonic() < deadline:
             assert look() == wanted
             time.sleep(0.2)
+
+    # -- the nodes ---------------------------------------------------------------------------------------------------
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """What an `ome local` command needs to work on this cluster and not on an embedded one."""
+        return ["--kubeconfig", str(self.kubeconfig)] if self.real else []
+
+    def node_process(self) -> int:
+        """The process that plays the nodes; on the embedded cluster it is the cluster itself."""
+        if self._nodes is not None:
+            return self._nodes.pid
+        return int(json.loads(self.local("status --output json").ok().out)["pid"])
+
+    def start_nodes(self, nodes: int, gpus: int = 8) -> None:
+        """Play the nodes of a real control plane."""
+        command = ["ome", "local", "nodes", *self.elsewhere, "--nodes", str(nodes), "--gpus-per-node", str(gpus)]
+        with (self.folder.parent / "nodes.log").open("ab") as log:
+            self._nodes = subprocess.Popen(
+                command, cwd=ROOT, env=self.environment, stdout=log, stderr=log, start_new_session=True
+            )
+        self._processes.append(self._nodes)
 
     # -- the operator ------------------------------------------------------------------------------------------------
 
@@ -277,13 +300,7 @@ def _start(cluster: ScenarioCluster, folder: Path, nodes: int, gpus: int, flags:
         cluster.local(up, *FAST_FLAGS, *flags, timeout=120).ok()
         return
     cluster.run([sys.executable, str(CONTROL_PLANE), "up", "--nodes", "none"], timeout=120).ok()
-    with (folder / "nodes.log").open("wb") as log:
-        command = ["ome", "local", "nodes", "--kubeconfig", str(cluster.kubeconfig)]
-        command += ["--nodes", str(nodes), "--gpus-per-node", str(gpus)]
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=cluster.environment, stdout=log, stderr=log, start_new_session=True
-        )
-    cluster._processes.append(process)
+    cluster.start_nodes(nodes, gpus)
     manifests = cluster.run(
         [sys.executable, "-m", "ome.install", "print", "--config", "chart", "--webhook-url", "https://127.0.0.1:1"]
     ).ok()
