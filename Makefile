@@ -7,11 +7,13 @@ BIN := $(VENV)/bin
 ENGINE ?= llama
 NODES ?= standin
 KUBE := $(BIN)/python hack/kubernetes/control_plane.py
-PYTEST := $(BIN)/python -m pytest
+HELM := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ome/helm/helm
+# A helm of the user's own comes first.
+PYTEST := PATH="$$PATH:$(dir $(HELM))" $(BIN)/python -m pytest
 JOBS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kube test-slow sim twin kube-binaries kube-up kube-down bench lint format docs install locks clean
+.PHONY: help setup run test test-kube test-slow sim twin helm kube-binaries kube-up kube-down bench lint format docs install locks clean
 
 help: ## say what the targets do
 	@awk -F':.*## ' '/^[a-z-]+:.*## / && !seen[$$1]++ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +56,14 @@ sim: $(VENV)/.base ## 10,000 simulated schedules of OMENative
 
 twin: $(VENV)/.base ## compare the embedded cluster with recorded answers of a real one
 	@$(BIN)/python hack/twin.py $(ARGS)
+
+helm: $(HELM) ## build helm for the tests of the charts (once; needs Go)
+
+$(HELM): hack/helm/go.mod
+	@command -v go >/dev/null || { echo "building helm needs Go 1.26 or newer; without it the tests of the charts are skipped" >&2; exit 1; }
+	@echo "building helm"
+	@CGO_ENABLED=0 go build -C hack/helm -ldflags "-s -w" -o $@ helm.sh/helm/v3/cmd/helm
+	@touch $@
 
 kube-binaries: $(VENV)/.base ## build the real control plane (once; needs Go)
 	@$(KUBE) build

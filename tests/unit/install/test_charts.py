@@ -1,4 +1,4 @@
-"""The Helm charts, rendered. Without helm on the PATH these tests are skipped: nothing else renders a chart."""
+"""The Helm charts, rendered. Without helm (`make helm` builds it) they are skipped: nothing else renders a chart."""
 
 from __future__ import annotations
 
