@@ -360,6 +360,32 @@ async def test_a_claim_binds_at_once(world: World) -> None:
     await world.eventually(bound)
 
 
+@pytest.mark.embedded_only("a cluster without a provisioner leaves claims alone")
+@in_world(nodes=0, installed=False)
+async def test_a_claim_waits_for_its_class_or_for_a_volume_of_it(world: World) -> None:
+    await world.make_namespace(NAMESPACE)
+    for name, storage_class in (("one", "fast"), ("two", "manual")):
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        spec["storageClassName"] = storage_class
+        metadata = {"name": name, "namespace": NAMESPACE}
+        await world.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec})
+    await world.sleep(5)
+    claims = await world.list(PERSISTENT_VOLUME_CLAIMS, NAMESPACE)
+    assert {claim["status"]["phase"] for claim in claims} == {"Pending"}
+    sort = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"}}
+    await world.create({**sort, "provisioner": "example.com/any"})
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}
+    made = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "mine"}}
+    await world.create({**made, "spec": {**spec, "storageClassName": "manual"}})
+
+    async def bound() -> None:
+        found = {claim["metadata"]["name"]: claim for claim in await world.list(PERSISTENT_VOLUME_CLAIMS, NAMESPACE)}
+        assert {claim["status"]["phase"] for claim in found.values()} == {"Bound"}
+        assert found["two"]["spec"]["volumeName"] == "mine"
+
+    await world.eventually(bound)
+
+
 @pytest.mark.embedded_only("waits for minutes of real time")
 @in_world(nodes=2, installed=False)
 async def test_a_dead_node_loses_its_pods_and_comes_back(world: World) -> None:

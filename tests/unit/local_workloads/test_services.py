@@ -8,7 +8,7 @@ import pytest
 
 from ome.kube.resources import DEPLOYMENTS
 from ome.local.objects import Object, condition
-from ome.local.plan import Create, Delete, Patch, Plan
+from ome.local.plan import Create, Delete, Emit, Patch, Plan
 from ome.local.workloads import autoscaling, disruption, endpoint_slices, node_lifecycle, volumes
 from tests.unit.local_workloads.builders import NOW, Build, at, pod
 
@@ -184,6 +184,50 @@ def test_a_claim_gets_a_folder_and_is_bound() -> None:
     assert found["data/"]["spec"] == {"volumeName": volume.name}
     assert found["data/status"]["status"]["phase"] == "Bound"
     assert found[f"{volume.name}/status"]["status"]["phase"] == "Bound"
+
+
+def volume(name: str, **spec: Any) -> Object:
+    whole = {"capacity": {"storage": "5Gi"}, "accessModes": ["ReadWriteOnce", "ReadWriteMany"], **spec}
+    return Build(name, "PersistentVolume", "", spec=whole).build()
+
+
+def claim_of(**spec: Any) -> Object:
+    whole = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "2Gi"}}, **spec}
+    return Build("data", "PersistentVolumeClaim", "prod", spec=whole).build()
+
+
+def test_a_claim_of_a_class_that_does_not_exist_waits_and_says_why() -> None:
+    snapshot = volumes.Snapshot(claim_of(storageClassName="none-such"), None, "/data", has_class=False)
+    (event,) = volumes.decide(snapshot).actions
+    assert isinstance(event, Emit)
+    assert (event.reason, event.message) == ("ProvisioningFailed", 'storageclass.storage.k8s.io "none-such" not found')
+
+
+FITS: dict[str, tuple[dict[str, Any], bool]] = {
+    "what holds the claim fits": ({}, True),
+    "one that is too small does not": ({"capacity": {"storage": "1Gi"}}, False),
+    "one of another class does not": ({"storageClassName": "manual"}, False),
+    "one without the access mode does not": ({"accessModes": ["ReadWriteOnce"]}, False),
+    "one that somebody has does not": ({"claimRef": {"namespace": "a", "name": "b"}}, False),
+    "a block device does not": ({"volumeMode": "Block"}, False),
+}
+
+
+@pytest.mark.parametrize(("spec", "fits"), FITS.values(), ids=FITS)
+def test_which_volume_fits_a_claim(spec: dict[str, Any], fits: bool) -> None:
+    assert (volumes.fitting(claim_of(), [volume("v", **spec)]) is not None) == fits
+
+
+def test_the_smallest_volume_that_fits_is_taken() -> None:
+    found = volumes.fitting(claim_of(), [volume("large"), volume("small", capacity={"storage": "3Gi"})])
+    assert found is not None
+    assert found.name == "small"
+
+
+@pytest.mark.parametrize("spec", [{}, {"claimRef": {"namespace": "a", "name": "b"}}], ids=["for any", "for one claim"])
+def test_a_new_volume_is_available(spec: dict[str, Any]) -> None:
+    assert patches(volumes.offer(volume("v", **spec)))["v/status"] == {"status": {"phase": "Available"}}
+    assert patches(volumes.offer(volume("v", claimRef={"name": "c", "uid": "u"}))) == {}
 
 
 def test_the_volume_goes_with_its_claim_only_when_it_was_made_up() -> None:

@@ -29,6 +29,7 @@ from ome.kube.resources import (
     REPLICA_SETS,
     SERVICES,
     STATEFUL_SETS,
+    STORAGE_CLASSES,
     Resource,
 )
 from ome.local.objects import Json, Key, Object, SliceObject, selects, time_of
@@ -327,6 +328,7 @@ def _resources(body: bytes) -> list[dict[str, Any]]:
 def _claims(shop: Workshop, folder: str) -> Controller:
     claims: Cache[Object] = shop.cache(PERSISTENT_VOLUME_CLAIMS)
     known: Cache[Object] = shop.cache(PERSISTENT_VOLUMES)
+    classes: Cache[Object] = shop.cache(STORAGE_CLASSES)
     actor = shop.actor("persistentvolume-controller")
 
     def volume_for(claim: Object) -> Object | None:
@@ -337,7 +339,7 @@ def _claims(shop: Workshop, folder: str) -> Controller:
             reference = volume.spec.get("claimRef") or {}
             if (reference.get("namespace"), reference.get("name")) == claim.key:
                 return volume
-        return None
+        return volumes.fitting(claim, known.list())
 
     async def reconcile(key: Key) -> Outcome:
         if not key[0]:
@@ -347,18 +349,32 @@ def _claims(shop: Workshop, folder: str) -> Controller:
             gone = volume is not None and volume.status.get("phase") == "Bound" and held is None
             if volume is not None and gone:
                 await actor.act(volumes.release(volume))
+            elif volume is not None:
+                await actor.act(volumes.offer(volume))
             return Done()
         claim = claims.get(*key)
         if claim is None:
             return Done()
-        await actor.act(volumes.decide(volumes.Snapshot(claim, volume_for(claim), folder)))
+        named = claim.spec.get("storageClassName")
+        has_class = not named or classes.get("", named) is not None
+        await actor.act(volumes.decide(volumes.Snapshot(claim, volume_for(claim), folder, has_class)))
         return Done()
+
+    def of_class(name: str) -> list[Key]:
+        """The claims that wait for a volume or a class of this name."""
+        return [
+            claim.key
+            for claim in claims.list()
+            if not claim.spec.get("volumeName") and (claim.spec.get("storageClassName") or "") == name
+        ]
 
     def volume_keys(change: Change[Object]) -> Iterable[Key]:
         reference = change.object.spec.get("claimRef") or {}
         keys = [("", change.object.name)]
         if reference.get("name"):
             keys.append((reference.get("namespace", ""), reference["name"]))
+        elif change.new is not None:
+            keys += of_class(change.object.spec.get("storageClassName", ""))
         return keys
 
     def claim_keys(change: Change[Object]) -> Iterable[Key]:
@@ -369,7 +385,11 @@ def _claims(shop: Workshop, folder: str) -> Controller:
     return Controller(
         "persistentvolume",
         reconcile,
-        [Watch(claims, claim_keys), Watch(known, volume_keys)],
+        [
+            Watch(claims, claim_keys),
+            Watch(known, volume_keys),
+            Watch(classes, lambda change: of_class(change.object.name) if change.new is not None else ()),
+        ],
         clock=shop.clock,
         workers=1,
     )
