@@ -40,7 +40,7 @@ class HorizontalPodAutoscaler(Strategy):
         least, most = spec.get("minReplicas", 1), spec.get("maxReplicas", 0)
         errors += _metrics_errors(spec.get("metrics") or [], "spec.metrics", least)
         if least < 0:
-            errors.insert(0, invalid_value("spec.minReplicas", least, "must be greater than or equal to 0"))
+            errors.append(invalid_value("spec.minReplicas", least, "must be greater than or equal to 0"))
         if most == 0:
             errors.append(required("spec.maxReplicas"))
         elif most < 1:

@@ -99,5 +99,5 @@ class StorageClass(Strategy):
         if not values.equal(obj.get("parameters"), old.get("parameters")):
             errors.append(invalid_value("parameters", None, metadata.IMMUTABLE))
         for field in ("provisioner", "reclaimPolicy", "volumeBindingMode"):
-            errors += checks.immutable(obj, old, field, field)
+            errors += checks.immutable(obj, old, field, field, None)
         return errors
