@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
+from ome.cli.actions.target import UNSAFE_VALUE, Refused
 from ome.cli.app import App
-from ome.cli.errors import CANCELED, DEADLINE_EXCEEDED, CliError
+from ome.cli.errors import CANCELED, DEADLINE_EXCEEDED, ActionConflict, CliError
 from ome.cli.evidence import objects
 from ome.cli.output.report import REPORT_API_VERSION, encode
 from ome.cli.output.table import render_table
-from ome.cli.output.text import cut
+from ome.cli.output.text import cut, is_hostile
 from ome.cli.session import Session
 from ome.kube.errors import ApiError, KubeError
+from ome.kube.resources import Resource
+
+T = TypeVar("T")
+Fields = Sequence[tuple[str, str]]
 
 ACTION_SECONDS = 45.0
 REQUEST_SECONDS = 10.0
@@ -30,6 +35,9 @@ READ_FAILED = "required Kubernetes API request failed; check access and connecti
 VALIDATED_LOCALLY = "Validated locally; no patch sent."
 DRY_RUN_ACCEPTED = "API dry-run accepted; no changes persisted."
 HINT = "Use -o json or -o yaml for full values."
+
+MAX_VALUE = 768
+"""Characters of a previewed value: nobody confirms more than that by eye."""
 
 _RESULT_CELL = 56
 _PREVIEW_CELL = 54
@@ -116,6 +124,11 @@ def outcome(dry_run: str, stored: str) -> tuple[bool, bool, str]:
     return True, True, stored
 
 
+def with_context(command: str, context: str) -> str:
+    """The follow-up command, bound to the context that the action used."""
+    return f"{command} --context={context}" if context else command
+
+
 def write_result(app: App, result: ActionResult, output: str, failure: str) -> None:
     """The result to standard output; `failure` is the command's text for a write that did not work."""
     if output in ("json", "yaml"):
@@ -128,7 +141,18 @@ def write_result(app: App, result: ActionResult, output: str, failure: str) -> N
         raise CliError(failure) from error
 
 
-def preview_rows(fields: Sequence[tuple[str, str]]) -> list[list[str]]:
+def preview_of(title: str, fields: Fields, lines: Sequence[str], *, wrapped: bool = False) -> str:
+    """A whole preview, its values `wrapped` as in `preview_rows` or as they are.
+
+    Raises Refused for a value that a terminal could show as another.
+    """
+    if any(len(value) > MAX_VALUE or is_hostile(value) for _, value in fields):
+        raise Refused(UNSAFE_VALUE)
+    rows = preview_rows(fields) if wrapped else [list(field) for field in fields]
+    return f"{title}\n{render_table(('FIELD', 'VALUE'), rows)}" + "".join(f"{line}\n" for line in lines)
+
+
+def preview_rows(fields: Fields) -> list[list[str]]:
     """Preview values whole: an empty one is `<absent>`, a long one goes on in rows labelled `(continued)`.
 
     For values that come from the cluster; the fixed lines of a preview stand as they are.
@@ -188,13 +212,65 @@ def _read_answer(app: App, session: Session) -> str | None:
     return collected.decode("utf-8", "replace")
 
 
+def read_again(session: Session, read: Callable[[], T], before: T, essence: Callable[[T], Any], changed: str) -> None:
+    """The second pass: a failed read or another essence conflicts; only the time limit or Ctrl-C is itself."""
+    try:
+        again = read()
+    except KeyboardInterrupt as error:
+        raise CliError(CANCELED) from error
+    except (KubeError, CliError) as error:
+        if str(error) == DEADLINE_EXCEEDED:
+            raise
+        session.remaining()
+        raise ActionConflict(changed) from error
+    if essence(again) != essence(before):
+        raise ActionConflict(changed)
+
+
+def send(
+    session: Session,
+    resource: Resource,
+    target: Target,
+    operations: list[dict[str, Any]],
+    dry_run: str,
+    *,
+    rejected: str,
+    failed: Callable[[BaseException], CliError],
+    subresource: str = "",
+) -> Any:
+    """The one patch, sent once (section 4.1 step 5): the answer, or why there is none.
+
+    Only a failed test is known to have stored nothing, which is `rejected`; `failed` makes the error of all else.
+    """
+    session.remaining()
+    try:
+        return session.json_patch(
+            resource, target.name, target.namespace, operations, dry_run=dry_run == "server", subresource=subresource
+        )
+    except KubeError as error:
+        if is_conflict(error):
+            raise ActionConflict(rejected) from error
+        raise failed(error) from error
+    except (CliError, KeyboardInterrupt) as error:
+        raise failed(error) from error
+
+
+def unchanged(uid: str, resource_version: str) -> list[dict[str, Any]]:
+    """The operations that let a patch through to exactly the object that was read."""
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": uid},
+        {"op": "test", "path": "/metadata/resourceVersion", "value": resource_version},
+    ]
+
+
+def annotation_path(key: str) -> str:
+    return "/metadata/annotations/" + key.replace("~", "~0").replace("/", "~1")
+
+
 def guarded_annotation(obj: Mapping[str, Any], key: str, value: str) -> list[dict[str, Any]]:
     """The JSON patch that sets one annotation on exactly the object that was read (section 4.1 step 5)."""
-    operations: list[dict[str, Any]] = [
-        {"op": "test", "path": "/metadata/uid", "value": objects.uid(obj)},
-        {"op": "test", "path": "/metadata/resourceVersion", "value": objects.resource_version(obj)},
-    ]
-    path = "/metadata/annotations/" + key.replace("~", "~0").replace("/", "~1")
+    operations = unchanged(objects.uid(obj), objects.resource_version(obj))
+    path = annotation_path(key)
     present = objects.get(obj, "metadata", "annotations")
     if present is None:
         operations.append({"op": "add", "path": "/metadata/annotations", "value": {}})

@@ -13,16 +13,14 @@ from typing import Any, NamedTuple
 from ome.api import keys
 from ome.cli.actions import guard
 from ome.cli.actions.rollout_work import TERMINAL_MIGRATIONS
-from ome.cli.actions.target import BOUNDS, MAX_REPLICAS, MAX_ROWS, RUNTIME, UNSAFE_VALUE, Refused, check_service
+from ome.cli.actions.target import BOUNDS, MAX_REPLICAS, MAX_ROWS, RUNTIME, Refused, check_service
 from ome.cli.app import App
-from ome.cli.errors import CANCELED, DEADLINE_EXCEEDED, ActionConflict, CliError
+from ome.cli.errors import CANCELED, ActionConflict, CliError
 from ome.cli.evidence import objects, rows
 from ome.cli.evidence.effective import Effective, effective
 from ome.cli.evidence.modes import OME_NATIVE
 from ome.cli.evidence.replicas import belongs_to, component_of, is_current
 from ome.cli.output.report import second_time
-from ome.cli.output.table import render_table
-from ome.cli.output.text import is_hostile
 from ome.cli.reads import list_replicas
 from ome.cli.runtime_reads import read_runtime
 from ome.cli.session import Session
@@ -47,7 +45,6 @@ CAVEATS = (
 QUEUED_REQUESTS = "Other migration requests are queued; dispatch is serial and capacity is not guaranteed."
 QUEUED_WORK = "Other migration work is queued or executing; dispatch is serial and capacity is not guaranteed."
 SCHEMA = "v1"
-MAX_VALUE = 768
 
 
 class Request(NamedTuple):
@@ -267,14 +264,7 @@ def preview(found: Migration, request: Request, context: str, requested_at: str)
         ("Incarnation", str(objects.count(found.row, "incarnation"))),
         ("Current nodes", ", ".join(found.nodes)),
     ]
-    return _rendered(fields, (*CAVEATS, *found.warnings))
-
-
-def _rendered(fields: Sequence[tuple[str, str]], lines: Sequence[str]) -> str:
-    if any(len(value) > MAX_VALUE or is_hostile(value) for _, value in fields):
-        raise Refused(UNSAFE_VALUE)
-    table = render_table(("FIELD", "VALUE"), [list(field) for field in fields])
-    return f"{TITLE}\n{table}" + "".join(f"{line}\n" for line in lines)
+    return guard.preview_of(TITLE, fields, (*CAVEATS, *found.warnings))
 
 
 def _result(
@@ -290,7 +280,7 @@ def _result(
         accepted,
         applied,
         message,
-        f"{base} --context={session.context}" if session.context else base,
+        guard.with_context(base, session.context),
         request_id=request.request_id,
     )
     guard.write_result(app, result, request.output, RESULT_FAILED)
@@ -310,39 +300,23 @@ def _look_up(app: App, session: Session, request: Request) -> None:
     _result(app, session, request, guard.Target.of("InferenceService", service), (False, False, RETAINED))
 
 
+def _failure(error: BaseException) -> CliError:
+    if isinstance(error, KeyboardInterrupt):
+        return CliError(UNKNOWN.format(cause=CANCELED))
+    if isinstance(error, CliError):
+        return CliError(UNKNOWN.format(cause=error))
+    reason = error.reason if isinstance(error, ApiError) else ""
+    return CliError(UNKNOWN.format(cause=reason or "Unavailable"))
+
+
 def _patch(session: Session, found: Migration, request: Request, target: guard.Target, requested_at: str) -> None:
     payload = json.dumps(request.payload(found.from_node, requested_at), separators=(",", ":"), ensure_ascii=False)
     operations = guard.guarded_annotation(found.service, request.key, payload)
-    session.remaining()
-    try:
-        answer = session.json_patch(
-            INFERENCE_SERVICES, target.name, target.namespace, operations, dry_run=request.dry_run == "server"
-        )
-    except KubeError as error:
-        if guard.is_conflict(error):
-            raise ActionConflict(REJECTED) from error
-        cause = error.reason if isinstance(error, ApiError) and error.reason else "Unavailable"
-        raise CliError(UNKNOWN.format(cause=cause)) from error
-    except CliError as error:
-        raise CliError(UNKNOWN.format(cause=str(error))) from error
-    except KeyboardInterrupt as error:
-        raise CliError(UNKNOWN.format(cause=CANCELED)) from error
+    answer = guard.send(
+        session, INFERENCE_SERVICES, target, operations, request.dry_run, rejected=REJECTED, failed=_failure
+    )
     if not guard.is_same_object(answer, "InferenceService", target):
         raise CliError(UNKNOWN.format(cause="response is unbound"))
-
-
-def _reread(session: Session, found: Migration, request: Request) -> None:
-    try:
-        again = _read(session, request)
-    except KeyboardInterrupt as error:
-        raise CliError(CANCELED) from error
-    except (KubeError, CliError) as error:
-        if str(error) == DEADLINE_EXCEEDED:
-            raise
-        session.remaining()
-        raise _conflict() from error
-    if _fingerprint(again) != _fingerprint(found):
-        raise _conflict()
 
 
 def migration_start(app: App, session: Session, request: Request) -> None:
@@ -357,7 +331,7 @@ def migration_start(app: App, session: Session, request: Request) -> None:
     requested_at = second_time(app.now())
     guard.write_preview(app, preview(found, request, session.context, requested_at), PREVIEW_FAILED)
     guard.confirm(app, session, request.yes)
-    _reread(session, found, request)
+    guard.read_again(session, lambda: _read(session, request), found, _fingerprint, PRECONDITION)
     target = guard.Target.of("InferenceService", found.service)
     if request.dry_run != "client":
         _patch(session, found, request, target, requested_at)

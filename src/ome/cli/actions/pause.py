@@ -17,18 +17,15 @@ from ome.cli.actions.target import (
     MAILBOX,
     MAX_REPLICAS,
     RUNTIME,
-    UNSAFE_VALUE,
     Refused,
     check_service,
 )
 from ome.cli.app import App
-from ome.cli.errors import ActionConflict, CliError
+from ome.cli.errors import CliError
 from ome.cli.evidence import objects, rows
 from ome.cli.evidence.effective import Effective, effective
 from ome.cli.evidence.modes import OME_NATIVE
 from ome.cli.evidence.replicas import belongs_to
-from ome.cli.output.table import render_table
-from ome.cli.output.text import is_hostile
 from ome.cli.reads import list_replicas
 from ome.cli.runtime_reads import read_runtime
 from ome.cli.session import Collection, Session
@@ -53,7 +50,6 @@ CAVEATS = (
     "Deliberate scale-down and deletion teardown can still proceed.",
     "Parent UID/resourceVersion CAS is not a multi-object transaction.",
 )
-MAX_VALUE = 768
 
 
 class Request(NamedTuple):
@@ -131,12 +127,9 @@ def check_resume(service: Mapping[str, Any], discard: bool) -> None:
 
 
 def _removal(service: Mapping[str, Any], keys: Sequence[str]) -> list[dict[str, Any]]:
-    operations: list[dict[str, Any]] = [
-        {"op": "test", "path": "/metadata/uid", "value": objects.uid(service)},
-        {"op": "test", "path": "/metadata/resourceVersion", "value": objects.resource_version(service)},
-    ]
+    operations = guard.unchanged(objects.uid(service), objects.resource_version(service))
     for key in keys:
-        path = "/metadata/annotations/" + key.replace("/", "~1")
+        path = guard.annotation_path(key)
         operations.append({"op": "test", "path": path, "value": objects.annotation(service, key)})
         operations.append({"op": "remove", "path": path})
     return operations
@@ -161,10 +154,7 @@ def preview(service: Mapping[str, Any], work: Work, request: Request, context: s
         *((("Discard annotation", key) for key in _mailboxes(service)) if request.discard else ()),
         ("Active records", f"operations={work.operations} migrations={work.migrations}"),
     ]
-    if any(len(text) > MAX_VALUE or is_hostile(text) for _, text in fields):
-        raise Refused(UNSAFE_VALUE)
-    table = render_table(("FIELD", "VALUE"), [list(field) for field in fields])
-    return f"{TITLE}\n{table}" + "".join(f"{line}\n" for line in CAVEATS)
+    return guard.preview_of(TITLE, fields, CAVEATS)
 
 
 def _read(session: Session, request: Request) -> tuple[dict[str, Any], Work]:
@@ -187,25 +177,21 @@ def _patch(session: Session, service: Mapping[str, Any], request: Request, targe
         operations = guard.guarded_annotation(service, ROLLOUT_PAUSED, "true")
     else:
         operations = _removal(service, [ROLLOUT_PAUSED, *(_mailboxes(service) if request.discard else [])])
-    session.remaining()
-    try:
-        answer = session.json_patch(
-            INFERENCE_SERVICES, target.name, target.namespace, operations, dry_run=request.dry_run == "server"
-        )
-    except KubeError as error:
-        if guard.is_conflict(error):
-            raise ActionConflict(REJECTED) from error
-        raise CliError(UNKNOWN) from error
-    except (CliError, KeyboardInterrupt) as error:
-        raise CliError(UNKNOWN) from error
+    answer = guard.send(
+        session,
+        INFERENCE_SERVICES,
+        target,
+        operations,
+        request.dry_run,
+        rejected=REJECTED,
+        failed=lambda _: CliError(UNKNOWN),
+    )
     if not guard.is_same_object(answer, "InferenceService", target):
         raise CliError(UNBOUND)
 
 
 def pause_or_resume(app: App, session: Session, request: Request) -> None:
-    """The whole action: read, refuse or preview, confirm, patch, report. There is no second read (section 4.1 step
-    4).
-    """
+    """The whole action: read, refuse or preview, confirm, patch, report; without a second read (section 4.1 step 4)."""
     try:
         service, work = _read(session, request)
     except KubeError as error:
@@ -216,7 +202,6 @@ def pause_or_resume(app: App, session: Session, request: Request) -> None:
     if request.dry_run != "client":
         _patch(session, service, request, target)
     accepted, applied, message = guard.outcome(request.dry_run, ACCEPTED)
-    context = f" --context={session.context}" if session.context else ""
     result = guard.ActionResult(
         app.collected_at(),
         request.action,
@@ -225,6 +210,6 @@ def pause_or_resume(app: App, session: Session, request: Request) -> None:
         accepted,
         applied,
         message,
-        f"kubectl ome rollout status {request.service} -n {session.namespace}{context}",
+        guard.with_context(f"kubectl ome rollout status {request.service} -n {session.namespace}", session.context),
     )
     guard.write_result(app, result, request.output, RESULT_FAILED)

@@ -27,7 +27,7 @@ from ome.cli.actions.target import (
     is_placed,
 )
 from ome.cli.app import App
-from ome.cli.errors import CANCELED, DEADLINE_EXCEEDED, ActionConflict, CliError
+from ome.cli.errors import CliError
 from ome.cli.evidence import objects, rows
 from ome.cli.evidence.effective import Effective, effective
 from ome.cli.evidence.modes import OME_NATIVE
@@ -212,21 +212,6 @@ def _fingerprint(release: Release) -> tuple[Any, ...]:
     )
 
 
-def _reread(session: Session, release: Release, request: Request, now: Callable[[], datetime]) -> None:
-    """Step 11: any difference or failed read makes the preview stale; only the time limit or Ctrl-C is itself."""
-    try:
-        again = _read(session, request, now())
-    except KeyboardInterrupt as error:
-        raise CliError(CANCELED) from error
-    except (KubeError, CliError) as error:
-        if str(error) == DEADLINE_EXCEEDED:
-            raise
-        session.remaining()
-        raise ActionConflict(STALE_PREVIEW) from error
-    if _fingerprint(again) != _fingerprint(release):
-        raise ActionConflict(STALE_PREVIEW)
-
-
 def preview(release: Release, request: Request, context: str) -> str:
     """The preview of section 5.2, exact in rows and order."""
     service, replica = release.service, release.replica
@@ -267,23 +252,21 @@ def preview(release: Release, request: Request, context: str) -> str:
 
 def follow_up(request: Request, namespace: str, context: str) -> str:
     base = f"kubectl ome instance retry-blocks {request.service} --component={request.component} -n {namespace}"
-    return f"{base} --context={context}" if context else base
+    return guard.with_context(base, context)
 
 
 def _patch(session: Session, release: Release, request: Request, target: guard.Target) -> None:
-    """Step 12: sent once. Only a failed test is known to have stored nothing."""
+    """Step 12."""
     operations = guard.guarded_annotation(release.replica, RELEASE_HELD_REVISION, release.revision)
-    session.remaining()
-    try:
-        answer = session.json_patch(
-            INFERENCE_REPLICAS, target.name, target.namespace, operations, dry_run=request.dry_run == "server"
-        )
-    except KubeError as error:
-        if guard.is_conflict(error):
-            raise ActionConflict(REJECTED) from error
-        raise CliError(UNKNOWN) from error
-    except (CliError, KeyboardInterrupt) as error:
-        raise CliError(UNKNOWN) from error
+    answer = guard.send(
+        session,
+        INFERENCE_REPLICAS,
+        target,
+        operations,
+        request.dry_run,
+        rejected=REJECTED,
+        failed=lambda _: CliError(UNKNOWN),
+    )
     if not guard.is_same_object(answer, "InferenceReplica", target):
         raise CliError(UNBOUND)
 
@@ -296,7 +279,7 @@ def release_held(app: App, session: Session, request: Request) -> None:
         raise CliError(guard.READ_FAILED) from error
     guard.write_preview(app, preview(release, request, session.context), PREVIEW_FAILED)
     guard.confirm(app, session, request.yes)
-    _reread(session, release, request, app.now)
+    guard.read_again(session, lambda: _read(session, request, app.now()), release, _fingerprint, STALE_PREVIEW)
     target = guard.Target.of("InferenceReplica", release.replica)
     if request.dry_run != "client":
         _patch(session, release, request, target)

@@ -28,13 +28,12 @@ from ome.cli.actions.target import (
     MAX_BYTES,
     MAX_REPLICAS,
     RUNTIME,
-    UNSAFE_VALUE,
     Refused,
     check_service,
     exceeds_bounds,
 )
 from ome.cli.app import App
-from ome.cli.errors import CANCELED, DEADLINE_EXCEEDED, ActionConflict, CliError
+from ome.cli.errors import CliError
 from ome.cli.evidence import objects
 from ome.cli.evidence.chains import MAX_DEPTH, Member
 from ome.cli.evidence.effective import KNOWN_KINDS, Effective, effective
@@ -42,8 +41,6 @@ from ome.cli.evidence.history import Window, inconsistent
 from ome.cli.evidence.modes import OME_NATIVE
 from ome.cli.evidence.replicas import component_of
 from ome.cli.evidence.revisions import Revision, declared_source
-from ome.cli.output.table import render_table
-from ome.cli.output.text import is_hostile
 from ome.cli.reads import list_replicas
 from ome.cli.runtime_reads import read_history, read_runtime
 from ome.cli.session import Collection, Session
@@ -73,7 +70,6 @@ CAVEATS = (
     "Existing pause/freeze and lifecycle/rollout policies remain in effect.",
 )
 MAX_REVISIONS = 32
-MAX_VALUE = 768
 
 
 class Request(NamedTuple):
@@ -235,20 +231,6 @@ def _fingerprint(sync: Sync) -> tuple[Any, ...]:
     )
 
 
-def _reread(session: Session, sync: Sync, request: Request) -> None:
-    try:
-        again = _read(session, request)
-    except KeyboardInterrupt as error:
-        raise CliError(CANCELED) from error
-    except (KubeError, CliError) as error:
-        if str(error) == DEADLINE_EXCEEDED:
-            raise
-        session.remaining()
-        raise ActionConflict(CHANGED) from error
-    if _fingerprint(again) != _fingerprint(sync):
-        raise ActionConflict(CHANGED)
-
-
 def _source(kind: str, namespace: str, name: str) -> str:
     return f"{kind}/{namespace}/{name}"
 
@@ -311,28 +293,21 @@ def preview_fields(sync: Sync, request: Request, context: str) -> list[tuple[str
 
 def preview(sync: Sync, request: Request, context: str) -> str:
     """The whole preview; raises Refused for a value that a terminal could show as another."""
-    fields = preview_fields(sync, request, context)
-    if any(len(value) > MAX_VALUE or is_hostile(value) for _, value in fields):
-        raise Refused(UNSAFE_VALUE)
-    table = render_table(("FIELD", "VALUE"), [list(field) for field in fields])
-    return f"{TITLE}\n{table}" + "".join(f"{line}\n" for line in CAVEATS)
+    return guard.preview_of(TITLE, preview_fields(sync, request, context), CAVEATS)
+
+
+def _failure(error: BaseException) -> CliError:
+    """An API server that refused has stored nothing; after anything else nobody knows."""
+    if isinstance(error, ApiError) and error.status_code < 500 and error.status_code != 408:
+        return CliError(guard.READ_FAILED)
+    return CliError(UNKNOWN)
 
 
 def _patch(session: Session, sync: Sync, request: Request, target: guard.Target) -> None:
     operations = guard.guarded_annotation(sync.evidence.service, RUNTIME_SYNC, request.token)
-    session.remaining()
-    try:
-        answer = session.json_patch(
-            INFERENCE_SERVICES, target.name, target.namespace, operations, dry_run=request.dry_run == "server"
-        )
-    except KubeError as error:
-        if guard.is_conflict(error):
-            raise ActionConflict(REJECTED) from error
-        if isinstance(error, ApiError) and error.status_code < 500 and error.status_code != 408:
-            raise CliError(guard.READ_FAILED) from error
-        raise CliError(UNKNOWN) from error
-    except (CliError, KeyboardInterrupt) as error:
-        raise CliError(UNKNOWN) from error
+    answer = guard.send(
+        session, INFERENCE_SERVICES, target, operations, request.dry_run, rejected=REJECTED, failed=_failure
+    )
     if len(objects.encoded(answer)) > MAX_BYTES:
         raise CliError(OVERSIZED)
     bound = guard.is_same_object(answer, "InferenceService", target)
@@ -341,8 +316,7 @@ def _patch(session: Session, sync: Sync, request: Request, target: guard.Target)
 
 
 def follow_up(request: Request, namespace: str, context: str) -> str:
-    base = f"kubectl ome runtime effective {request.service} -n {namespace}"
-    named = f"{base} --context={context}" if context else base
+    named = guard.with_context(f"kubectl ome runtime effective {request.service} -n {namespace}", context)
     return f"{named} --ome-namespace={request.ome_namespace}"
 
 
@@ -358,7 +332,7 @@ def runtime_sync(app: App, session: Session, request: Request) -> None:
         raise CliError(guard.READ_FAILED) from error
     guard.write_preview(app, preview(sync, request, session.context), PREVIEW_FAILED)
     guard.confirm(app, session, request.yes)
-    _reread(session, sync, request)
+    guard.read_again(session, lambda: _read(session, request), sync, _fingerprint, CHANGED)
     target = guard.Target.of("InferenceService", sync.evidence.service)
     if request.dry_run != "client":
         _patch(session, sync, request, target)

@@ -18,21 +18,20 @@ from ome.cli.actions.target import (
     MAX_REPLICAS,
     MAX_ROWS,
     RUNTIME,
-    UNSAFE_VALUE,
     Refused,
     check_service,
     exceeds_bounds,
     has_identity,
 )
 from ome.cli.app import App
-from ome.cli.errors import ActionConflict, CliError
+from ome.cli.errors import CliError
 from ome.cli.evidence import objects, rows
 from ome.cli.evidence.effective import Effective, effective
 from ome.cli.evidence.modes import OME_NATIVE
 from ome.cli.evidence.replicas import belongs_to, component_of, is_current, parent_stamp
 from ome.cli.output.report import encode
 from ome.cli.output.table import render_table
-from ome.cli.output.text import cut, is_hostile
+from ome.cli.output.text import cut
 from ome.cli.reads import list_replicas
 from ome.cli.runtime_reads import read_runtime
 from ome.cli.session import Collection, Session
@@ -63,7 +62,6 @@ CAVEATS = (
     "IR UID/resourceVersion CAS is not a parent, runtime or autoscaler transaction.",
 )
 MAX_CELL = 56
-MAX_VALUE = 768
 
 _OWNERS = {"HPA": "ome", "KEDA": "ome", "External": "external", "None": "none"}
 
@@ -266,35 +264,21 @@ def preview_fields(found: Scale, request: Request, context: str) -> list[tuple[s
 
 
 def preview(found: Scale, request: Request, context: str) -> str:
-    fields = preview_fields(found, request, context)
-    if any(len(value) > MAX_VALUE or is_hostile(value) for _, value in fields):
-        raise Refused(UNSAFE_VALUE)
-    table = render_table(("FIELD", "VALUE"), guard.preview_rows(fields))
-    return f"{TITLE}\n{table}" + "".join(f"{line}\n" for line in CAVEATS)
+    return guard.preview_of(TITLE, preview_fields(found, request, context), CAVEATS, wrapped=True)
 
 
 def _patch(session: Session, found: Scale, request: Request, target: guard.Target) -> None:
-    operations: list[dict[str, Any]] = [
-        {"op": "test", "path": "/metadata/uid", "value": target.uid},
-        {"op": "test", "path": "/metadata/resourceVersion", "value": target.resource_version},
-        {"op": "replace", "path": "/spec/replicas", "value": request.replicas},
-    ]
-    session.remaining()
-    try:
-        answer = session.json_patch(
-            INFERENCE_REPLICAS,
-            target.name,
-            target.namespace,
-            operations,
-            dry_run=request.dry_run == "server",
-            subresource="scale",
-        )
-    except KubeError as error:
-        if guard.is_conflict(error):
-            raise ActionConflict(REJECTED) from error
-        raise CliError(UNKNOWN) from error
-    except (CliError, KeyboardInterrupt) as error:
-        raise CliError(UNKNOWN) from error
+    count = {"op": "replace", "path": "/spec/replicas", "value": request.replicas}
+    answer = guard.send(
+        session,
+        INFERENCE_REPLICAS,
+        target,
+        [*guard.unchanged(target.uid, target.resource_version), count],
+        request.dry_run,
+        rejected=REJECTED,
+        failed=lambda _: CliError(UNKNOWN),
+        subresource="scale",
+    )
     if objects.uid(answer) != target.uid or objects.count(answer, "spec", "replicas") != request.replicas:
         raise CliError(UNKNOWN)
 
@@ -318,7 +302,7 @@ def _result(found: Scale, request: Request, target: guard.Target, message: str, 
         "accepted": request.dry_run != "client",
         "applied": request.dry_run == "none",
         "message": message,
-        "followUp": f"{base} --context={context}" if context else base,
+        "followUp": guard.with_context(base, context),
         "scale": {
             "component": request.component,
             "field": FIELD,
