@@ -21,7 +21,6 @@ from tests.support.scenario import ScenarioCluster
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "local"
-pytestmark = pytest.mark.embedded_only("loopback addresses, logs and exec are served by the embedded cluster's process")
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,10 @@ def cluster(opener: Callable[..., ScenarioCluster]) -> ScenarioCluster:
 
 
 def url_of(cluster: ScenarioCluster, service: str) -> str:
-    return str(cluster.until(lambda: cluster.local(f"url {service}").out.strip(), what=f"an address of {service}"))
+    def found() -> str:
+        return cluster.local(f"url {service}", *cluster.elsewhere).out.strip()
+
+    return str(cluster.until(found, what=f"an address of {service}"))
 
 
 def post(url: str, body: dict[str, Any], timeout: float = 20.0) -> dict[str, Any]:
@@ -254,7 +256,7 @@ def test_a_held_revision_keeps_answering_until_the_image_is_there(cluster: Scena
     c.kubectl("wait --for=condition=Ready inferenceservice/native -n demo --timeout=60s", timeout=70).ok()
     client = Client(url_of(c, "demo/native"))
     try:
-        c.local("image deny", "local/engine:missing").ok()
+        c.local("image deny", "local/engine:missing", *c.elsewhere).ok()
         body["spec"]["engine"]["runner"] = {"name": "ome-container", "image": "local/engine:missing"}
         c.apply(body)
         path = "jsonpath={.status.retryBlocks[0].state}"
@@ -262,7 +264,7 @@ def test_a_held_revision_keeps_answering_until_the_image_is_there(cluster: Scena
             lambda: c.kubectl("get inferencereplica native-engine -n demo -o", path).ok().out, "Held", timeout=60
         )
         before = len(client.pods)
-        c.local("image allow", "local/engine:missing").ok()
+        c.local("image allow", "local/engine:missing", *c.elsewhere).ok()
         revision = c.get("inferencereplica native-engine -n demo")["status"]["updateRevision"]
         c.kubectl(f"annotate inferencereplica native-engine -n demo ome.io/release-held-revision={revision}").ok()
         current = "jsonpath={.status.currentRevision}"
@@ -291,8 +293,7 @@ def test_nothing_is_left_behind_when_the_cluster_is_killed(opener: Callable[...,
     )
     c.kubectl("wait --for=condition=Ready pod/sleeper -n demo --timeout=30s", timeout=40).ok()
     assert running(marker)
-    pid = int(json.loads(c.local("status --output json").ok().out)["pid"])
-    os.kill(pid, signal.SIGKILL)
+    os.kill(c.node_process(), signal.SIGKILL)
     c.until(lambda: not running(marker), timeout=15, what="the pod's process to end")
 
 

@@ -152,8 +152,7 @@ class ScenarioCluster:
             found = look()
             if found == wanted:
                 return
-            if time.monotonic() > deadline:
-                assert found == wanted
+            assert time.monotonic() <= deadline, f"after {timeout:g} s still\n{found}\nnot\n{wanted}"
             time.sleep(0.1)
 
     def until(self, look: Callable[[], Any], *, timeout: float = 30.0, what: str = "") -> Any:
@@ -170,7 +169,8 @@ class ScenarioCluster:
         """`look()` equals `wanted` for that long."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            assert look() == wanted
+            found = look()
+            assert found == wanted, f"no longer\n{wanted}\nbut\n{found}"
             time.sleep(0.2)
 
     # -- the nodes ---------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from ome.kube.errors import NotFound
 from ome.kube.resources import ENDPOINT_SLICES, SERVICES
 from ome.kube.selectors import format_labels
 from ome.kube.sync import SyncClient
-from ome.local.commands.data import VARIABLE, DataDir, read_json, write_private
+from ome.local.commands.data import VARIABLE, DataDir, is_locked, read_json, write_private
 from ome.local.commands.options import connect, data_option, output_option, print_json
 from ome.local.commands.refusals import Refusal
 
@@ -98,18 +98,26 @@ def env(data: DataDir, shell: str, output: str) -> None:
 
 @click.command()
 @data_option
+@click.option(
+    "--kubeconfig",
+    type=click.Path(dir_okay=False),
+    help="A Service of this cluster, whose nodes `ome local nodes` plays, instead of the embedded one.",
+)
 @click.argument("service", metavar="NAMESPACE/NAME")
-def url(data: DataDir, service: str) -> None:
+def url(data: DataDir, kubeconfig: str | None, service: str) -> None:
     """Print an address on this machine that reaches a Service's ready pods."""
     namespace, slash, name = service.partition("/")
     if not slash or not namespace or not name or "/" in name:
         raise click.BadParameter("expected NAMESPACE/NAME", param_hint="NAMESPACE/NAME")
-    with connect(data, None) as client:
+    if kubeconfig and not is_locked(data.stand_in_lock):
+        raise Refusal(f"`ome local nodes` does not run with the files of {data.stand_in}")
+    urls = data.stand_in_urls if kubeconfig else data.urls
+    with connect(data, kubeconfig) as client:
         try:
             found = client.get(SERVICES, name, namespace)
         except NotFound as error:
             raise Refusal(str(error)) from error
-        address = read_json(data.urls).get(service)
+        address = read_json(urls).get(service)
         if address:
             click.echo(address)
             return

@@ -69,9 +69,19 @@ class DataDir:
         return self.root / "stand-in"
 
     @property
+    def stand_in_lock(self) -> Path:
+        """Held by the node stand-in that uses these files."""
+        return self.stand_in / "lock"
+
+    @property
     def urls(self) -> Path:
         """The loopback ports of Services whose pods are processes."""
         return self.root / "urls.json"
+
+    @property
+    def stand_in_urls(self) -> Path:
+        """The same of the cluster whose nodes the stand-in plays."""
+        return self.stand_in / "urls.json"
 
     @property
     def manager(self) -> Path:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ome.api.core import EndpointSlice, Service
-from ome.kube.cache import Caches
+from ome.kube.cache import Cache, Caches
 from ome.kube.client import Client
-from ome.kube.resources import ENDPOINT_SLICES, SERVICES
+from ome.kube.resources import ENDPOINT_SLICES, PODS, SERVICES
 from ome.local.node.kubelet import Kubelet
 from ome.local.node.process.backend import Backend
 from ome.local.node.process.forwarding import BY_SERVICE, Forwarder, service_of
@@ -56,7 +56,8 @@ async def process_pods(
     slices = caches.of(ENDPOINT_SLICES, EndpointSlice, indexes={BY_SERVICE: service_of})
     backend = await open_backend(data, api_server)
     materials = Materials(client, services, address_of, data, domain)
-    runtime = ProcessRuntime(backend, Volumes(data), materials)
+    volumes = Volumes(data)
+    runtime = ProcessRuntime(backend, volumes, materials)
     forwarder = Forwarder(
         backend,
         materials,
@@ -66,10 +67,20 @@ async def process_pods(
         data / "urls.json",
         api_server is not None,
     )
+    sweeping = asyncio.create_task(_sweep(volumes, caches.of(PODS, Object)))
     try:
         yield ProcessPods(runtime, forwarder)
     finally:
+        sweeping.cancel()
         await backend.close()
+
+
+async def _sweep(volumes: Volumes, pods: Cache[Object]) -> None:
+    """Remove the folders of pods that went while no stand-in was there to see it."""
+    found = volumes.uids()
+    await pods.wait_synced()
+    for uid in found - {pod.uid for pod in pods.list()}:
+        await asyncio.to_thread(volumes.remove, uid)
 
 
 async def open_backend(data: Path, api_server: tuple[str, int] | None) -> Backend:

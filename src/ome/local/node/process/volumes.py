@@ -66,6 +66,10 @@ class Volumes:
         """Everything of a pod on this machine."""
         return self._pods / uid
 
+    def uids(self) -> set[str]:
+        """The pods that have a folder."""
+        return {path.name for path in self._pods.iterdir()} if self._pods.is_dir() else set()
+
     def remove(self, uid: str) -> None:
         """Forget a pod's folders, logs included."""
         shutil.rmtree(self._pods / uid, ignore_errors=True)
