@@ -11,7 +11,7 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -187,24 +187,40 @@ def _placed(request: Request) -> Json:
     return {**obj, "metadata": {**metadata, "namespace": request.namespace}}
 
 
-def build_app(environment: Environment, on_answer: Answer | None = None) -> web.Application:
-    """The application. `on_answer(path, HTTP code)` is told of every answer."""
-    webhooks = Webhooks(environment)
-    app = web.Application(client_max_size=BODY_LIMIT)
-    for path in webhooks.paths():
-        app.router.add_post(path, partial(_over_http, webhooks, path, on_answer))
-    return app
+class _Door:
+    """HTTP before the checks. aiohttp's low-level server: a review needs no routes, and every write waits for one."""
+
+    def __init__(self, webhooks: Webhooks, on_answer: Answer | None) -> None:
+        self._webhooks = webhooks
+        self._paths = frozenset(webhooks.paths())
+        self._on_answer = on_answer
+
+    async def answer(self, http: web.BaseRequest) -> web.Response:
+        path = http.path
+        if path not in self._paths:
+            return web.Response(status=404, text="404: Not Found")
+        if http.method != "POST":
+            return web.Response(status=405, text="405: Method Not Allowed", headers={"allow": "POST"})
+        status, body = await self._webhooks.respond(path, await http.read())
+        if self._on_answer is not None:
+            self._on_answer(path, status)
+        kind = "application/json" if status == 200 else "text/plain"
+        return web.Response(status=status, body=body, content_type=kind)
 
 
-async def _over_http(webhooks: Webhooks, path: str, on_answer: Answer | None, http: web.Request) -> web.Response:
-    status, body = await webhooks.respond(path, await http.read())
-    if on_answer is not None:
-        on_answer(path, status)
-    return web.Response(status=status, body=body, content_type="application/json" if status == 200 else "text/plain")
+def build_server(environment: Environment, on_answer: Answer | None = None) -> web.Server:
+    """The HTTP server, not yet listening. `on_answer(path, HTTP code)` is told of every answer of a check."""
+
+    def asked(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+        loop = asyncio.get_running_loop()
+        return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=BODY_LIMIT)
+
+    door = _Door(Webhooks(environment), on_answer)
+    return web.Server(door.answer, request_factory=asked, access_log=None)
 
 
 class WebhookServer:
-    """The listener with its certificate. Made before the caches run, started after their first lists are in."""
+    """The listener with its certificate. Made in the loop before the caches run, started after their first lists."""
 
     def __init__(
         self,
@@ -216,7 +232,7 @@ class WebhookServer:
         on_answer: Answer | None = None,
     ) -> None:
         """A `certificate_dir` that holds `tls.crt` and `tls.key` is used; otherwise the shared Secret is kept."""
-        self._app = build_app(environment, on_answer)
+        self._server = build_server(environment, on_answer)
         self._host = host
         self._port = port
         self._context = server_context()
@@ -232,7 +248,7 @@ class WebhookServer:
             for resource, name in CONFIGURATIONS:
                 cache = environment.caches.of(resource, ObjectHead, field_selector=f"metadata.name={name}")
                 cache.subscribe(lambda _change: self._changed.set())
-        self._runner: web.AppRunner | None = None
+        self._runner: web.ServerRunner | None = None
         self._keeping: asyncio.Task[None] | None = None
 
     @property
@@ -248,7 +264,7 @@ class WebhookServer:
     async def start(self) -> None:
         """Have a certificate and be trusted, then listen. Raises `KubeError`, `OSError`, `ssl.SSLError`."""
         await self._keeper.ensure()
-        self._runner = web.AppRunner(self._app, access_log=None)
+        self._runner = web.ServerRunner(self._server)
         await self._runner.setup()
         await web.TCPSite(self._runner, self._host, self._port, ssl_context=self._context).start()
         self._keeping = asyncio.create_task(keep(self._keeper, self._changed), name="webhook certificate")

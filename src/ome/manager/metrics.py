@@ -52,6 +52,8 @@ class ManagerMetrics:
         self.leads = False
         """Whether this process runs the controllers."""
         self._requests = self._counter("rest_client_requests_total", "Requests to the API server", "method", "resource")
+        self._requests_of: dict[tuple[str, str], Counter] = {}
+        """The counters in use: to find one by its labels costs more than to count."""
         self._depths: dict[str, Callable[[], int]] = {}
         self.registry.register(_QueueDepths(self._depths))
 
@@ -83,7 +85,11 @@ class ManagerMetrics:
 
     def request(self, request: Request) -> None:
         """Count a request to the API server."""
-        self._requests.labels(request.method, _resource_of(request.path)).inc()
+        key = (request.method, _resource_of(request.path))
+        counter = self._requests_of.get(key)
+        if counter is None:
+            counter = self._requests_of[key] = self._requests.labels(*key)
+        counter.inc()
 
     def webhook(self, webhook: str, code: int) -> None:
         """Count an answered admission request."""

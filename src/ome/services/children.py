@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import msgspec
@@ -27,8 +28,8 @@ Json = dict[str, Any]
 
 MANAGER = "ome-manager"
 
-# Parts of an object that are identity or the server's own, never content of an apply.
-_UNCOMPARED_METADATA = frozenset({"name", "namespace", "resourceVersion", "uid"})
+# Parts of an object that are identity, the server's own or (finalizers) its engine's, never content to put back.
+_UNCOMPARED_METADATA = frozenset({"name", "namespace", "resourceVersion", "uid", "finalizers"})
 # Maps whose values, and fields that, are quantities: the server rewrites them in canonical form.
 _QUANTITY_MAPS = frozenset({"limits", "requests", "capacity", "overhead", "allocatable"})
 _QUANTITY_FIELDS = frozenset({"sizeLimit", "averageValue", "divisor"})
@@ -185,17 +186,23 @@ def projection(live: Json, fields: Json | None) -> Json | None:
 
 
 def _project(value: Any, fields: Json) -> Any:
-    if not fields or fields.keys() == {"."}:
+    if _is_leaf(fields):
         return value
-    if isinstance(value, dict):
-        return {
-            name: _project(value[name], inner)
-            for key, inner in fields.items()
-            if key.startswith("f:") and (name := key[2:]) in value
-        }
     if isinstance(value, list):
         return _project_list(value, fields)
-    return value
+    if not isinstance(value, dict):
+        return value
+    result: Json = {}
+    for key, inner in fields.items():
+        name = key[2:]
+        if name in value and key.startswith("f:"):
+            item = value[name]
+            result[name] = _project(item, inner) if inner and isinstance(item, dict | list) else item
+    return result
+
+
+def _is_leaf(fields: Json) -> bool:
+    return not fields or (len(fields) == 1 and "." in fields)
 
 
 def _project_list(items: list[Any], fields: Json) -> list[Any]:
@@ -228,15 +235,29 @@ def digest(body: Mapping[str, Any]) -> bytes:
 
 
 def _normal(value: Any, key: str) -> Any:
-    if isinstance(value, dict):
-        if key in _QUANTITY_MAPS:
-            return {name: _amount(item) for name, item in value.items()}
-        normal = {name: _normal(item, name) for name, item in value.items()}
-        return {name: item for name, item in normal.items() if item not in ({}, [], None)}
+    """A mapping or list without what counts like an absent field, its quantities in canonical form."""
     if isinstance(value, list):
-        return [_normal(item, "") for item in value]
-    return _amount(value) if key in _QUANTITY_FIELDS else value
+        return [_normal(item, "") if isinstance(item, dict | list) else item for item in value]
+    if key in _QUANTITY_MAPS:
+        return {name: _amount(item) for name, item in value.items()}
+    result: Json = {}
+    for name, item in value.items():
+        if isinstance(item, dict | list):
+            if item and (inner := _normal(item, name)):
+                result[name] = inner
+        elif item is not None:
+            result[name] = _amount(item) if name in _QUANTITY_FIELDS else item
+    return result
 
 
 def _amount(value: Any) -> Any:
-    return canonical_quantity(value) if isinstance(value, str | int) and is_quantity(value) else value
+    if not isinstance(value, str | int):
+        return value
+    amount = _canonical(str(value))
+    return value if amount is None else amount
+
+
+@lru_cache(maxsize=4096)
+def _canonical(text: str) -> str | None:
+    """Few spellings are in use, and each is met in every object."""
+    return canonical_quantity(text) if is_quantity(text) else None
