@@ -220,6 +220,7 @@ class InferenceServiceController:
             meta.generation,
             meta.annotations,
             (spec.rollout or {}).get("pairingProtocol"),
+            getattr(self._environment.flags, "enable_inferencereplica_controller", True),
         )
         found: list[ComponentObjects] = []
         for component in rendering.components:

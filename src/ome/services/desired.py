@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ome.api import keys
 from ome.api.config import Budget as ConfiguredBudget
 from ome.api.config import OperatorConfig
 from ome.kube.resources import (
@@ -132,6 +133,8 @@ class Parent:
     generation: int
     annotations: Mapping[str, str] = field(default_factory=dict)
     pairing_protocol: str | None = None
+    engine: bool = True
+    """Whether this manager runs the InferenceReplica engine, which takes `ome.io/ir-teardown` away again."""
 
 
 def desired(resource: Resource, body: Json) -> Desired:
@@ -209,6 +212,9 @@ def _scalable(
             pairing_protocol=parent.pairing_protocol,
         )
         _set_replicas(body, _replica_count(component, autoscaler, live), live)
+        if parent.engine and (live is None or keys.TEARDOWN_FINALIZER in live.metadata.finalizers):
+            # Born with what the engine would put on it first, and the engine's from then on: one write less.
+            body["metadata"]["finalizers"] = [keys.TEARDOWN_FINALIZER]
         return INFERENCE_REPLICAS, body
     live = children.get((DEPLOYMENTS.plural, component.name))
     body = deployment(parent.owner, component)

@@ -268,6 +268,27 @@ def test_after_a_change_of_mode_the_new_workload_counts() -> None:
     run(scenario)
 
 
+def test_a_replica_is_born_with_its_teardown_finalizer_and_never_gets_it_back() -> None:
+    """The engine takes it away at the end; an edit must not put it on again, nor is its absence an edit to undo."""
+
+    async def scenario(stage: Stage) -> None:
+        await model_and_runtime(stage)
+        await stage.apply(INFERENCE_SERVICES, service(**NATIVE))
+        await stage.settle()
+        await report(stage)
+        assert (await replica(stage))["metadata"]["finalizers"] == ["ome.io/ir-teardown"]
+        body = {"metadata": {"finalizers": ["example.com/hold"]}}
+        await stage.client.patch(INFERENCE_REPLICAS, "chat-engine", "prod", body)
+        stage.calls.clear()
+        await stage.settle()
+        assert stage.calls == []
+        await edit(stage, {"metadata": {"annotations": {"ome.io/rollout-paused": "true"}}})
+        found = await replica(stage)
+        assert (found["metadata"]["finalizers"], found["spec"]["paused"]) == (["example.com/hold"], True)
+
+    run(scenario)
+
+
 @pytest.mark.spec("IS-34")
 def test_a_native_service_costs_no_call_when_nothing_changed_also_after_a_restart() -> None:
     async def scenario(stage: Stage) -> None:
