@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from ome.local.apiserver import kinds
 from ome.local.apiserver.definitions import quick, schemas
+from ome.local.apiserver.kinds import decode, schema_form
+from ome.local.apiserver.schema import types
 
 from .support import PROPERTY, identified, texts
 
@@ -352,16 +354,25 @@ def test_what_the_fast_look_passes_has_no_fault(properties: dict[str, Any]) -> N
 
 
 MEMBERS = st.recursive(
-    st.dictionaries(st.sampled_from(["type", "format", "oops", "enum"]), st.just("string"), max_size=2),
+    st.dictionaries(
+        st.sampled_from(["type", "nullable", "maxLength", "enum", "required", "default", "oops", "minimum"]),
+        st.sampled_from(["text", "", 0, 1.5, True, False, [], ["a"], [1], {}, None]),
+        max_size=2,
+    ),
     lambda inner: st.fixed_dictionaries(
         {},
         optional={
             "properties": st.dictionaries(st.sampled_from(["oops", "type"]), inner, max_size=2),
-            "items": inner,
-            "additionalProperties": inner | st.booleans(),
+            "items": inner | st.lists(inner, max_size=1) | st.just("text"),
+            "additionalProperties": inner | st.booleans() | st.just("text"),
             "not": inner,
             "anyOf": st.lists(inner, max_size=2),
-            "example": st.just({"oops": 1}),
+            "x-kubernetes-validations": st.lists(
+                st.dictionaries(
+                    st.sampled_from(["rule", "oops", "message"]), st.sampled_from(["x", "", 1]), max_size=2
+                ),
+                max_size=2,
+            ),
             "oops": inner,
         },
     ),
@@ -371,5 +382,38 @@ MEMBERS = st.recursive(
 
 @PROPERTY
 @given(MEMBERS)
-def test_the_fast_look_and_the_slow_one_agree_on_unknown_members(schema: dict[str, Any]) -> None:
-    assert quick.knows_all(schema, schemas.KNOWN) == (schemas.slow_unknown_fields(schema) == [])
+def test_a_schema_in_stored_form_is_what_decoding_makes_of_it(schema: dict[str, Any]) -> None:
+    type_ = types.builtin().get("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+    if schema_form.is_stored_form(schema):
+        assert decode.decode(schema, type_, kind="K", version="v1") == (schema, [])
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "properties that are a text": ({"properties": "x"}, "json: cannot unmarshal string into Go struct field "),
+    "a property that is a list": ({"properties": {"a": []}}, "json: cannot unmarshal array into Go struct field "),
+    "a rule that is an object": (
+        {"x-kubernetes-validations": [{"rule": {}}]},
+        "json: cannot unmarshal object into Go struct field ValidationRule.",
+    ),
+    "a rule that is a list": ({"x-kubernetes-validations": [[]]}, "json: cannot unmarshal array into Go struct field "),
+    "values that are neither": ({"additionalProperties": 1}, "boolean or JSON schema expected"),
+    "a key that is no text": ({"x-kubernetes-list-map-keys": [[]]}, "json: cannot unmarshal array into Go struct "),
+}
+
+
+@pytest.mark.parametrize("sentence", WRONG)
+def test_a_schema_of_wrong_types_is_no_definition(sentence: str) -> None:
+    schema, cause = WRONG[sentence]
+    with pytest.raises(decode.DecodeError) as caught:
+        new(definition({"type": "object", "properties": {"spec": {"type": "object", **schema}}}))
+    assert caught.value.cause.startswith(cause)
+
+
+def test_what_a_schema_leaves_empty_is_not_stored() -> None:
+    spec = {"type": "object", "nullable": False, "description": "", "properties": {"a": None, "b": {"maxLength": 0}}}
+    obj, _ = kinds.strategy(GROUP, "v1", "CustomResourceDefinition").decode(
+        definition({"type": "object", "properties": {"spec": spec}})
+    )
+    (version,) = obj["spec"]["versions"]
+    found = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert found == {"type": "object", "properties": {"a": {}, "b": {"maxLength": 0}}}

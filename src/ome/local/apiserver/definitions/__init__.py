@@ -99,7 +99,7 @@ def _spec_errors(spec: Mapping[str, Any], old: Mapping[str, Any] | None) -> list
     errors += [
         required(f"spec.versions[{index}].schema.openAPIV3Schema")
         for index, version in enumerate(versions)
-        if version.get("served") and not (version.get("schema") or {}).get("openAPIV3Schema")
+        if version.get("served") and (version.get("schema") or {}).get("openAPIV3Schema") is None
     ]
     errors += _versions_errors(versions)
     errors += _names_errors(spec.get("names") or {})
@@ -168,7 +168,7 @@ def _version_errors(
     place = f"{path}.validation.openAPIV3Schema" if single else f"{path}.schema.openAPIV3Schema"
     errors: list[FieldError] = []
     before = ((old or {}).get("schema") or {}).get("openAPIV3Schema")
-    if schema and not (before is not None and values.equal(schema, before)):
+    if schema is not None and not (before is not None and values.equal(schema, before)):
         errors += schemas.validate(schema, place)
     errors += _subresource_errors(version.get("subresources") or {}, f"{path}.subresources")
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
@@ -316,13 +316,3 @@ def _approval_errors(obj: Mapping[str, Any]) -> list[FieldError]:
         'starting with "unapproved", see https://github.com/kubernetes/enhancements/pull/1111'
     )
     return [invalid_value(path, approval, text)]
-
-
-def unknown_schema_fields(obj: Mapping[str, Any]) -> list[str]:
-    """Members of schemas that JSON schema does not know, as paths of the definition."""
-    found: list[str] = []
-    for index, version in enumerate((obj.get("spec") or {}).get("versions") or ()):
-        schema = (version.get("schema") or {}).get("openAPIV3Schema") if isinstance(version, Mapping) else None
-        if isinstance(schema, Mapping):
-            found += schemas.unknown_fields(schema, f"spec.versions[{index}].schema.openAPIV3Schema")
-    return found

@@ -7,7 +7,7 @@ What is not is left to `definitions.schemas`, which also finds the words. A sche
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -51,31 +51,6 @@ def is_sound(schema: Schema) -> bool:
     return _sound(schema)
 
 
-def knows_all(schema: Schema, known: Set[str]) -> bool:
-    """Whether no member of the schema, or of one below it, is out of `known`; unsure for other than JSON's dicts."""
-    leaf = known - _BELOW
-    pending: list[Any] = [schema]
-    while pending:
-        node = pending.pop()
-        if type(node) is not dict:
-            return False
-        words = node.keys()
-        if words <= leaf:
-            continue
-        if not words <= known:
-            return False
-        for word in _BELOW & words:
-            below = node[word]
-            if word == "properties":
-                pending += below.values() if below else ()
-            elif type(below) is list:
-                pending += below
-            elif type(below) is not bool:
-                pending.append(below)
-    return True
-
-
-_BELOW: Final = frozenset({"properties", "items", "additionalProperties", "not", "allOf", "anyOf", "oneOf"})
 _OBJECT: Final = {"type": "object"}
 
 

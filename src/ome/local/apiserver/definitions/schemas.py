@@ -21,18 +21,6 @@ _FORBIDDEN: Final = {
     "dependencies": "dependencies is not supported",
     "$ref": "$ref is not supported",
 }
-KNOWN: Final = frozenset(
-    {
-        "$ref", "$schema", "additionalItems", "additionalProperties", "allOf", "anyOf", "default", "definitions",
-        "dependencies", "description", "enum", "example", "exclusiveMaximum", "exclusiveMinimum", "externalDocs",
-        "format", "id", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength",
-        "minProperties", "minimum",
-        "multipleOf", "not", "nullable", "oneOf", "pattern", "patternProperties", "properties", "required",
-        "title", "type", "uniqueItems", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string",
-        "x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-map-type",
-        "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",
-    }
-)  # fmt: skip
 Schema = Mapping[str, Any]
 
 
@@ -58,30 +46,6 @@ def children(schema: Schema, path: str) -> Iterator[tuple[Schema, str]]:
     for word in ("allOf", "anyOf", "oneOf"):
         for index, child in _listed(schema, word):
             yield child, f"{path}.{word}[{index}]"
-
-
-def unknown_fields(schema: Schema, path: str) -> list[str]:
-    """Paths of members that no JSON schema has, as strict decoding names them."""
-    if quick.knows_all(schema, KNOWN):
-        return []
-    return [path + suffix for suffix in slow_unknown_fields(schema)]
-
-
-def slow_unknown_fields(schema: Schema) -> list[str]:
-    """The same relative to the schema, so that paths are made for what is found only."""
-    found = [f".{name}" for name in schema if name not in KNOWN]
-    for name, child in (schema.get("properties") or {}).items():
-        if isinstance(child, Mapping) and (below := slow_unknown_fields(child)):
-            found += [f".properties.{name}{suffix}" for suffix in below]
-    for word in ("items", "additionalProperties", "not"):
-        child = schema.get(word)
-        if isinstance(child, Mapping) and (below := slow_unknown_fields(child)):
-            found += [f".{word}{suffix}" for suffix in below]
-    for word in ("allOf", "anyOf", "oneOf"):
-        for index, child in enumerate(schema.get(word) or ()):
-            if isinstance(child, Mapping) and (below := slow_unknown_fields(child)):
-                found += [f".{word}[{index}]{suffix}" for suffix in below]
-    return found
 
 
 def validate(schema: Schema, path: str) -> list[FieldError]:

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Final
 
 from ome.local.apiserver.errors import Problem, go_quote
-from ome.local.apiserver.kinds import quantities
+from ome.local.apiserver.kinds import quantities, schema_form
 from ome.local.apiserver.schema import types
 from ome.local.apiserver.schema.types import MISSING, Shape, TypeNode
 
@@ -91,6 +91,8 @@ _ZERO_IS_UNSET: Final = _fields(
     Condition:observedGeneration PodDisruptionBudgetStatus:observedGeneration SubjectAccessReviewStatus:denied
     TokenReviewStatus:authenticated ISCSIVolumeSource:readOnly RBDVolumeSource:readOnly
     GCEPersistentDiskVolumeSource:readOnly,partition AWSElasticBlockStoreVolumeSource:readOnly,partition
+    JSONSchemaProps:exclusiveMaximum,exclusiveMinimum,nullable,uniqueItems
+    JSONSchemaProps:x-kubernetes-embedded-resource,x-kubernetes-int-or-string
     """
 )
 # Strings that are pointers in Go: an empty one is written.
@@ -144,6 +146,8 @@ class _Plan:
     def __init__(self, node: TypeNode) -> None:
         self.short = short = node.definition.rsplit(".", 1)[-1]
         self.fields = node.fields
+        if node.definition in _UNIONS:
+            self.fields = {**node.fields, **_UNIONS[node.definition]}
         self.zero_goes = _ZERO_IS_UNSET.get(short, frozenset())
         self.empty_stays = _EMPTY_IS_SET.get(short, frozenset()) | node.required
         self.nulls = _NULL_WHEN_UNSET.get(node.definition, ())
@@ -173,6 +177,34 @@ _MARKED_BY_HAND: Final = frozenset(
         ("AzureDiskVolumeSource", "readOnly"),
     }
 )  # fmt: skip
+
+
+def _union_of(definition: str) -> TypeNode:
+    node = TypeNode(Shape.ANY)
+    node.definition = definition
+    return node
+
+
+def _map_of(element: TypeNode, go: str) -> TypeNode:
+    node = TypeNode(Shape.MAP, go=go)
+    node.element = element
+    return node
+
+
+_OR_ARRAY: Final = "JSONSchemaPropsOrArray"
+_OR_BOOL: Final = "JSONSchemaPropsOrBool"
+_OR_TEXTS: Final = "JSONSchemaPropsOrStringArray"
+_WHOLE_SCHEMA: Final = "JSONSchemaProps"
+# Members of a schema that are one thing or another.
+_UNIONS: Final[Mapping[str, Mapping[str, TypeNode]]] = {
+    _SCHEMA_PROPS: {
+        "items": _union_of(_OR_ARRAY),
+        "additionalItems": _union_of(_OR_BOOL),
+        "additionalProperties": _union_of(_OR_BOOL),
+        "dependencies": _map_of(_union_of(_OR_TEXTS), f"map[string]v1.{_OR_TEXTS}"),
+    },
+    _APIEXTENSIONS + "CustomResourceValidation": {"openAPIV3Schema": _union_of(_WHOLE_SCHEMA)},
+}
 
 
 @cache
@@ -287,14 +319,30 @@ def _value(raw: Any, node: TypeNode, unknown: list[str]) -> Any:
             raw = {}
         if not isinstance(raw, dict):
             raise _wrong(raw, node.go)
-        return raw if node.definition == _SCHEMA_PROPS else _struct(raw, node, unknown)
+        return _struct(raw, node, unknown)
     if shape is _LIST:
         return _list(raw, node, unknown)
     if shape is _MAP:
         return _map(raw, node, unknown)
     if shape is _SCALAR:
         return _zero(node) if raw is None else _scalar(raw, node)
-    return raw
+    return _union(raw, node.definition, unknown) if node.definition.startswith("JSONSchemaProps") else raw
+
+
+def _union(raw: Any, definition: str, unknown: list[str]) -> Any:
+    schema = types.builtin().get(_SCHEMA_PROPS)
+    if definition == _WHOLE_SCHEMA:
+        return raw if schema_form.is_stored_form(raw) else _value(raw, schema, unknown)
+    if isinstance(raw, dict):
+        return _value(raw, schema, unknown)
+    if definition == _OR_BOOL:
+        if isinstance(raw, bool):
+            return raw
+        raise _WrongTypeError("boolean or JSON schema expected")
+    if not isinstance(raw, list):
+        return None
+    element = schema if definition == _OR_ARRAY else TypeNode(Shape.SCALAR, scalar="string", go="string")
+    return [_value(item, element, unknown) for item in raw]
 
 
 def _list(raw: Any, node: TypeNode, unknown: list[str]) -> list[Any]:

@@ -196,11 +196,6 @@ class CustomResourceDefinition(Strategy):
 
     status_fixed_metadata = ("deletionTimestamp", "labels", "annotations", "finalizers", "ownerReferences")
 
-    def decode(self, body: Any) -> tuple[dict[str, Any], list[str]]:
-        """As others; what its schemas are made of is checked too, for they are no further decoded."""
-        obj, unknown = super().decode(body)
-        return obj, unknown + definitions.unknown_schema_fields(obj)
-
     def set_defaults(self, obj: dict[str, Any]) -> None:
         definitions.default(obj)
 
