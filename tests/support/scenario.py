@@ -308,7 +308,9 @@ def _start(cluster: ScenarioCluster, folder: Path, nodes: int, gpus: int, flags:
     definitions = [d for d in documents if d["kind"] in ("Namespace", "CustomResourceDefinition")]
     for batch in (definitions, [d for d in documents if d not in definitions]):
         cluster.kubectl("apply --server-side -f -", stdin=yaml.safe_dump_all(batch), timeout=120).ok()
-    cluster.kubectl("wait --for=condition=Established crd --all --timeout=60s", timeout=90).ok()
+    established = "wait --for=condition=Established crd --all --timeout=60s"
+    # kubectl gives up at once on a definition that has no conditions yet.
+    cluster.until(lambda: cluster.kubectl(established, timeout=90).code == 0, what="the definitions to be served")
     cluster.start_manager(*flags)
 
 

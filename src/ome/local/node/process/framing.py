@@ -41,6 +41,11 @@ async def read_frame(reader: asyncio.StreamReader) -> tuple[int, bytes] | None:
         return None
 
 
+def reason(error: OSError) -> str:
+    """Why something failed, in the system's words: asyncio's name the address and not the reason."""
+    return os.strerror(error.errno) if error.errno else error.strerror or str(error) or "timed out"
+
+
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while data := await reader.read(65536):

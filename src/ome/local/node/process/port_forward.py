@@ -15,6 +15,7 @@ from typing import Final
 from ome.local.apiserver.http import WebSocket
 from ome.local.node.process import spdy
 from ome.local.node.process.backend import Stream
+from ome.local.node.process.framing import reason
 
 CHUNK: Final = 16 * 1024
 WAITING: Final = 64  # data frames that may wait for the pod; then nothing more is read from kubectl
@@ -114,7 +115,7 @@ class PortForward:
         try:
             reader, writer = await self._dial(pair.port)
         except OSError as error:
-            text = f"failed to connect to port {pair.port} in the pod: {error.strerror or error}"
+            text = f"failed to connect to port {pair.port} in the pod: {reason(error)}"
             await self._end(pair, text)
             return
         feeding = asyncio.create_task(_feed(pair.incoming, writer))

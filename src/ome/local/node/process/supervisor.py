@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from ome.local.node.process import sessions, syscalls
-from ome.local.node.process.framing import pump, short_path, write_frame
+from ome.local.node.process.framing import pump, reason, short_path, write_frame
 from ome.local.node.process.logs import LogWriter
 from ome.local.node.process.rootfs import Mount, enter
 from ome.local.node.process.syscalls import (
@@ -329,7 +329,7 @@ class Supervisor:
             async with asyncio.timeout(5):
                 inner = await asyncio.open_connection(ip, port)
         except (OSError, TimeoutError) as error:
-            writer.write(f"error {getattr(error, 'strerror', None) or 'timed out'}\n".encode())
+            writer.write(f"error {reason(error)}\n".encode())
             return
         writer.write(b"ok\n")
         await pump(reader, writer, *inner)
