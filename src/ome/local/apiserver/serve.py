@@ -6,17 +6,22 @@ Turns HTTP requests into `HttpRequest`s and answers into HTTP, streams and WebSo
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import WSMsgType, web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from ome.local.apiserver.bodies import BODY_LIMIT
 from ome.local.apiserver.faults import Dropped, NoAnswer
 from ome.local.apiserver.http import HttpRequest, HttpResponse, Upgrade, User
 from ome.local.apiserver.server import ApiServer
+
+# Go's, in bytes: of a line, and of a header.
+HEADER_LIMIT: Final = 1 << 20
 
 
 @dataclass(slots=True)
@@ -36,7 +41,15 @@ async def serve(
     server: ApiServer, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
 ) -> Serving:
     """Listen; port 0 takes a free one. The API server must have been started."""
-    handler = web.Server(_Handler(server).handle, handler_cancellation=True, access_log=None)
+    handler = web.Server(
+        _Handler(server).handle,
+        handler_cancellation=True,
+        access_log=None,
+        logger=_logger(),
+        auto_decompress=False,  # a real server takes bodies as they come
+        max_line_size=HEADER_LIMIT,
+        max_field_size=HEADER_LIMIT,
+    )
     runner = web.ServerRunner(handler, shutdown_timeout=2.0)
     await runner.setup()
     site = web.TCPSite(runner, host, port, ssl_context=tls, backlog=512)
@@ -45,6 +58,20 @@ async def serve(
     port = int(listening.sockets[0].getsockname()[1])
     server.listen_at(f"{host}:{port}")
     return Serving(server, runner, port)
+
+
+class _NotOurs(logging.Filter):
+    """Keeps what is no HTTP out of the log: the client is told, and nobody else can do anything about it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+def _logger() -> logging.Logger:
+    found = logging.getLogger("ome.local.apiserver.http")
+    if not any(isinstance(known, _NotOurs) for known in found.filters):
+        found.addFilter(_NotOurs())
+    return found
 
 
 class _Handler:
