@@ -196,6 +196,8 @@ def test_6_sync_waits_for_a_frozen_edit_and_for_a_roll(person: Person, serving: 
         "COMP     STATE   TARGET   ATT   NEXT   REL   REASON\n"
         "engine   ISSUE   -        -     -      NO    PARENT_STALE\n"
     )
+    listed = c.ome(f"instance list {NAME} -n {NS}").ok().out.splitlines()[1:]
+    assert [row.split()[-1] for row in listed] == ["STALE:PARENT"]
     assert person.generation() == generation
     person.patch({"engine": {"minReplicas": 1, "maxReplicas": 1}}).ok()
 
