@@ -36,6 +36,8 @@ REPLICATION_CONTROLLERS: Final = Resource("", "v1", "replicationcontrollers", "R
 OWNER: Final = "owner"
 ORPHAN: Final = "orphan"
 LABEL: Final = "label"
+SWARM_SECONDS: Final = 0.1
+"""Least time between two looks at an object whose own children report in swarms: their reports make one status."""
 
 
 def _owner_of(obj: Any) -> Iterable[str]:
@@ -174,8 +176,9 @@ def _controller(
     reconcile: Callable[[Key], Awaitable[Outcome]],
     watches: Sequence[Watch[Any]],
     workers: int = 4,
+    rest: float = 0.0,
 ) -> Controller:
-    return Controller(name, reconcile, watches, clock=shop.clock, workers=workers)
+    return Controller(name, reconcile, watches, clock=shop.clock, workers=workers, rest=rest)
 
 
 class _Taken:
@@ -220,7 +223,7 @@ def _deployments(shop: Workshop) -> Controller:
         Watch(sets, owner_keys(owners, DEPLOYMENTS)),
         Watch(shop.pods, pod_keys),
     ]
-    return _controller(shop, "deployment", reconcile, watches)
+    return _controller(shop, "deployment", reconcile, watches, rest=SWARM_SECONDS)
 
 
 def _replica_sets(shop: Workshop, resource: Resource, component: str) -> Controller:

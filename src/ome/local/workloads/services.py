@@ -34,7 +34,7 @@ from ome.kube.resources import (
 )
 from ome.local.objects import Json, Key, Object, SliceObject, selects, time_of
 from ome.local.workloads import autoscaling, disruption, endpoint_slices, node_lifecycle, volumes
-from ome.local.workloads.controllers import OWNER, Workshop, after, self_key
+from ome.local.workloads.controllers import OWNER, SWARM_SECONDS, Workshop, after, self_key
 from ome.local.workloads.endpoint_slices import MANAGED_BY, MANAGER, SERVICE_NAME
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
@@ -236,7 +236,7 @@ def _budgets(shop: Workshop) -> Controller:
         Watch(shop.pods, pod_keys),
         *(Watch(cache, owner_keys) for cache in scaled.values()),
     ]
-    return Controller("disruption", reconcile, watches, clock=shop.clock, workers=2)
+    return Controller("disruption", reconcile, watches, clock=shop.clock, workers=2, rest=SWARM_SECONDS)
 
 
 # -- autoscalers -------------------------------------------------------------------------------------------------------
@@ -250,6 +250,7 @@ def _autoscalers(shop: Workshop) -> Controller:
     autoscalers: Cache[Object] = shop.cache(HPAS)
     autoscalers.add_index(BY_TARGET, _target_of)
     targets: Mapping[Resource, Cache[Object]] = {found: shop.cache(found) for found in (DEPLOYMENTS, STATEFUL_SETS)}
+    kinds: dict[tuple[str, str], Resource] = {}
     actor = shop.actor("horizontal-pod-autoscaler")
 
     async def reconcile(key: Key) -> Outcome:
@@ -260,7 +261,8 @@ def _autoscalers(shop: Workshop) -> Controller:
         scale: Mapping[str, Any] | None = None
         error = ""
         watched = False
-        target = await _target(shop, str(reference.get("apiVersion") or "apps/v1"), str(reference.get("kind") or ""))
+        kind = str(reference.get("apiVersion") or "apps/v1"), str(reference.get("kind") or "")
+        target = kinds.get(kind) or await _target(shop, *kind)
         if target is None:
             error = f'no matches for kind "{reference.get("kind")}" in group "{reference.get("apiVersion")}"'
         elif target in targets and (cached := targets[target].get(hpa.namespace, reference.get("name", ""))):
@@ -268,7 +270,9 @@ def _autoscalers(shop: Workshop) -> Controller:
         else:
             try:
                 scale = await shop.client.get(target, reference.get("name", ""), hpa.namespace, subresource="scale")
+                kinds[kind] = target
             except (NotFound, ApiError) as found:
+                kinds.pop(kind, None)  # the kind itself may have gone
                 error = str(found)
         plan = autoscaling.decide(autoscaling.Snapshot(hpa, target, scale, error), shop.clock.now())
         try:
@@ -289,7 +293,7 @@ def _autoscalers(shop: Workshop) -> Controller:
         Watch(autoscalers, self_key),
         *(Watch(cache, target_keys) for cache in targets.values()),
     ]
-    return Controller("hpa", reconcile, watches, clock=shop.clock, workers=2)
+    return Controller("hpa", reconcile, watches, clock=shop.clock, workers=2, rest=SWARM_SECONDS)
 
 
 def _scale_of(target: Object) -> Json:
