@@ -343,6 +343,7 @@ def up(nodes: str, quiet: bool = False) -> None:
             RUN,
             "nodes",
             [program, "local", "nodes", "--kubeconfig", str(kubeconfig), "--nodes", nodes.partition(":")[2] or "2"],
+            OME_LOCAL_DATA_DIR=str(RUN / "nodes"),
         )
     print(kubeconfig)
 

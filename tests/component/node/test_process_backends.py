@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -223,6 +224,21 @@ async def test_nothing_of_a_container_outlives_it(bench: Bench) -> None:
     await bench.backend.signal(KEY, 9)
     await bench.exits.get()
     while _sleeping(marker):
+        await asyncio.sleep(0.05)
+
+
+@in_both
+async def test_a_killed_supervisor_is_replaced_and_its_containers_are_told_to_have_ended(bench: Bench) -> None:
+    backend = bench.backend
+    if not isinstance(backend, IsolatedBackend):
+        pytest.skip("plain pods have no supervisor")
+    await bench.start("sleep 60")
+    assert backend._process is not None
+    os.kill(backend._process.pid, signal.SIGKILL)
+    assert await bench.exits.get() == (KEY, -signal.SIGKILL)
+    await bench.start("echo again; sleep 60")  # the pod's network is there again
+    assert await heard(await bench.run("hostname")) == ({1: "pod\n"}, 0)
+    while bench.logged() != ["again"]:
         await asyncio.sleep(0.05)
 
 
