@@ -49,7 +49,7 @@ class NativeWorkload:
         with cluster.watch(f"{PODS} {WATCH}") as watch:
             cluster.until(watch.events)
             yield
-            cluster.eventually(lambda: self.arguments(cluster), line(fraction), timeout=30)
+            cluster.eventually(lambda: self.arguments(cluster), line(fraction), timeout=60)
             self.settled(cluster)
             (left,) = cluster.get(PODS.removeprefix("get "))["items"]
             cluster.until(lambda: list(standing(watch.events())) == [left["metadata"]["name"]])
