@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.component.apiserver.api import (
@@ -104,6 +106,29 @@ async def test_a_dry_run_stores_nothing(api: Api) -> None:
     assert answer.status == 201
     assert answer["metadata.resourceVersion"] is None
     assert (await api.get(f"{CONFIG_MAPS}/a")).status == 404
+
+
+@with_api()
+async def test_what_is_nested_too_deeply_is_refused_and_nothing_breaks(api: Api) -> None:
+    path = "/apis/apps/v1/namespaces/default/controllerrevisions"
+    revision = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "a"}, "revision": 1}
+    assert (await api.post(path, {**revision, "data": {}})).status == 201
+    for depth in (300, 600, 900):
+        data: Any = 1
+        for _ in range(depth):
+            data = {"a": data}
+        answers = [
+            await api.post(path, {**revision, "metadata": {"name": "b"}, "data": data}),
+            await api.patch(f"{path}/a", {"data": data}),
+            await api.patch(f"{path}/c?fieldManager=m", {**revision, "metadata": {"name": "c"}, "data": data}, APPLY),
+        ]
+        assert [answer.status for answer in answers] == [400, 400, 400]
+        assert {answer["message"] for answer in answers} == {"exceeded max depth"}
+    assert (await api.get(f"{path}/a"))["data"] == {}
+    data = 1
+    for _ in range(200):
+        data = {"a": data}
+    assert (await api.post(path, {**revision, "metadata": {"name": "d"}, "data": data})).status == 201
 
 
 @with_api()

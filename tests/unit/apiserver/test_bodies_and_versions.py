@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from ome.local.apiserver import bodies
@@ -24,6 +26,7 @@ def test_repeated_keys_are_found_however_deep() -> None:
         (b'{"a":"\xff\xfe"}', {"a": "\ufffd\ufffd"}),
         (b'{"a":"\\ud800x"}', {"a": "\ufffdx"}),
         (b"null", {}),
+        (b'{"a":"\\ud800","b":9223372036854775808}', {"a": "\ufffd", "b": 9223372036854775808.0}),
     ],
 )
 def test_json_is_read_as_leniently_as_go_reads_it(data: bytes, value: object) -> None:
@@ -36,6 +39,36 @@ def test_what_is_no_object_is_refused(data: bytes) -> None:
         bodies.decode_json(data, "ConfigMap", check_duplicates=True)
     assert refused.value.code == 400
     assert refused.value.message.startswith("the object provided is unrecognized (must be of type ConfigMap)")
+
+
+BOMB = "a: &a [1,1]\n" + "".join(f"{b}: &{b} [{','.join(['*' + a] * 9)}]\n" for a, b in pairwise("abcdefghij"))
+EXPLOSIVE = {
+    "lists of lists of lists": (BOMB, "document contains excessive aliasing"),
+    "merges of merges": (
+        BOMB.replace("[1,1]", "{x: 1}").replace("[*", "{<<: [*").replace("]\n", "]}\n"),
+        "document contains excessive aliasing",
+    ),
+    "a list in itself": ("a: &a [*a]\n", "anchor 'a' value contains itself"),
+}
+
+
+@pytest.mark.parametrize("sentence", EXPLOSIVE)
+def test_yaml_that_explodes_is_refused_before_it_does(sentence: str) -> None:
+    text, why = EXPLOSIVE[sentence]
+    with pytest.raises(ValueError, match=why):
+        bodies.parse_yaml(text.encode())
+
+
+def test_ordinary_aliases_and_merges_are_read() -> None:
+    text = b"base: &b {x: 1, z: 2}\nuse: {<<: *b, z: 3}\nlist: [*b, *b]\n"
+    base = {"x": 1, "z": 2}
+    assert bodies.parse_yaml(text)[0] == {"base": base, "use": {"x": 1, "z": 3}, "list": [base, base]}
+
+
+@pytest.mark.parametrize("data", [b'{"a": 18446744073709551616}', b"a: 18446744073709551616"], ids=["json", "yaml"])
+def test_a_number_beyond_64_bits_is_a_float(data: bytes) -> None:
+    (found,) = bodies.parse_yaml(data)[0].values()
+    assert isinstance(found, float)
 
 
 def test_yaml_has_its_old_booleans_and_only_its_first_document() -> None:

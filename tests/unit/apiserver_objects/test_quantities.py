@@ -29,6 +29,9 @@ CANONICAL: dict[str, tuple[Any, str]] = {
     "a leading dot is a number": (".5", "500m"),
     "a negative amount is one": ("-5", "-5"),
     "too much is the most there is": ("12E", "9223372036854775807"),
+    "a hundred digits are too much too": ("9" * 100, "9223372036854775807"),
+    "so is an endless exponent": ("1e999999999999", "9223372036854775807"),
+    "an endless negative one is the least there is": ("1e-999999999999", "1e-9"),
     "less than nano is rounded up": ("0.1n", "1n"),
 }
 REFUSED: dict[str, tuple[Any, str]] = {

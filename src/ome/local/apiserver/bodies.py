@@ -6,8 +6,9 @@ Pure. Duplicate keys are found here, because the fast parser drops them; unknown
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -73,7 +74,7 @@ def parse_json(data: bytes) -> Any:
         if depth_of(data) > MAX_DEPTH:
             raise ValueError("exceeded max depth") from error
         try:
-            return json.loads(_lone_surrogates(text), parse_constant=_no_constant)
+            return json.loads(_lone_surrogates(text), parse_constant=_no_constant, parse_int=_number)
         except RecursionError:
             return _deep(text)
 
@@ -81,6 +82,16 @@ def parse_json(data: bytes) -> Any:
 def depth_of(data: bytes) -> int:
     """An upper bound of the nesting."""
     return data.count(b"{") + data.count(b"[")
+
+
+def _number(text: str) -> int | float:
+    """A number as Go reads it where nothing says what it is: what is no integer of 64 bits is a float."""
+    if len(text) <= 20 and -(2**63) <= (found := int(text)) < 2**63:
+        return found
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"json: cannot unmarshal number {text} into Go value of type float64")
+    return number
 
 
 def _no_constant(name: str) -> Any:
@@ -234,12 +245,44 @@ def parse_yaml(data: bytes) -> tuple[Any, list[str]]:
     }
     Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(y|Y|n|N)$"), list("yYnN"))
     Loader.bool_values = {**Loader.bool_values, "y": True, "n": False}
+    text = data.decode("utf-8", "replace")
     try:
-        loader = Loader(data.decode("utf-8", "replace"))
+        if b"&" in data and b"*" in data:
+            _refuse_excessive_aliases(yaml.parse(text, Loader=base), len(data))
+        loader = Loader(text)
         value = loader.get_data() if loader.check_data() else None
-        return json.loads(json.dumps(value)), repeated
+        return json.loads(json.dumps(value), parse_constant=_no_constant, parse_int=_number), repeated
     except (yaml.YAMLError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(str(error)) from error
+
+
+def _refuse_excessive_aliases(events: Iterable[Any], length: int) -> None:
+    """Raise ValueError for a text that is small as it stands and huge once its aliases are written out."""
+    import yaml
+
+    sizes: dict[str, int] = {}
+    open_: list[tuple[str | None, int]] = [(None, 0)]
+    for event in events:
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_.append((event.anchor, 1))
+            continue
+        anchor, size = None, 0
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = open_.pop()
+        elif isinstance(event, yaml.ScalarEvent):
+            anchor, size = event.anchor, 1
+        elif isinstance(event, yaml.AliasEvent):
+            if any(name == event.anchor for name, _ in open_):
+                raise ValueError(f"anchor '{event.anchor}' value contains itself")
+            size = sizes.get(str(event.anchor), 0)
+        if anchor is not None:
+            sizes[anchor] = size
+        open_[-1] = (open_[-1][0], open_[-1][1] + size)
+        if open_[-1][1] > _ALIASED_AT_MOST + 10 * length:
+            raise ValueError("document contains excessive aliasing")
+
+
+_ALIASED_AT_MOST: Final = 10_000
 
 
 def _plain_json(data: bytes) -> Any | None:
@@ -254,7 +297,7 @@ def _plain_json(data: bytes) -> Any | None:
         return found
 
     try:
-        return json.loads(data, object_pairs_hook=once)
+        return json.loads(data, object_pairs_hook=once, parse_constant=_no_constant, parse_int=_number)
     except (ValueError, RecursionError):
         return None
 

@@ -216,6 +216,11 @@ def bad_request(message: str) -> Problem:
     return Problem(400, "BadRequest", message)
 
 
+def too_deep() -> Problem:
+    """An object nested deeper than is held here, about 250 levels; a real server draws the line at 10,000."""
+    return bad_request("exceeded max depth")
+
+
 def unauthorized() -> Problem:
     return Problem(401, "Unauthorized", "Unauthorized")
 

@@ -34,6 +34,7 @@ from ome.local.apiserver.errors import (
     method_not_allowed,
     not_found,
     resource_not_found,
+    too_deep,
     too_large,
 )
 from ome.local.apiserver.events import EVENTS, EventExpiry
@@ -63,6 +64,11 @@ from ome.local.apiserver.writes import Writes
 
 _log: Final = logging.getLogger(__name__)
 _ORDINARY: Final = frozenset({"status", "finalize", "ephemeralcontainers", "resize", "approval"})
+
+
+def _is_too_deep(error: Exception) -> bool:
+    """Whether an object is nested deeper than its way to the store bears: nothing has been stored then."""
+    return isinstance(error, RecursionError) or (isinstance(error, TypeError) and "Recursion limit" in str(error))
 
 
 class ApiServer:
@@ -267,6 +273,8 @@ class ApiServer:
         except Problem as problem:
             return self._refusal(request, problem)
         except Exception as error:
+            if _is_too_deep(error):
+                return self._refusal(request, too_deep())
             _log.exception("answering %s %s failed", request.method, request.path)
             return self._refusal(request, internal_error(f"{type(error).__name__}: {error}"))
 

@@ -21,6 +21,7 @@ _DECIMAL_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _DECIMAL.it
 _NANO: Final = Decimal("1e-9")
 _EXACT: Final = Context(prec=80, rounding=ROUND_CEILING)
 _LARGEST: Final = Decimal(2**63 - 1)
+_FARTHEST: Final = 1000
 
 
 class QuantityError(ValueError):
@@ -38,12 +39,12 @@ def _parse(text: str) -> tuple[Decimal, str]:
     elif suffix in _DECIMAL:
         value, form = _EXACT.scaleb(number, _DECIMAL[suffix]), "decimal"
     elif suffix[:1] in ("e", "E") and re.fullmatch(r"[-+]?[0-9]+", suffix[1:]):
-        value, form = _EXACT.scaleb(number, int(suffix[1:])), "exponent"
+        exponent = max(-_FARTHEST, min(int(suffix[1:]), _FARTHEST))
+        value, form = _EXACT.scaleb(number, exponent), "exponent"
     else:
         raise QuantityError(SUFFIX_TEXT)
-    if value != value.quantize(_NANO, context=_EXACT):
-        value = value.quantize(_NANO, context=_EXACT)
-    return max(min(value, _LARGEST), -_LARGEST), form
+    value = max(min(value, _LARGEST), -_LARGEST)
+    return value.quantize(_NANO, context=_EXACT).normalize(_EXACT), form
 
 
 def _is_number(text: str) -> bool:
