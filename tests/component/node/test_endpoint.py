@@ -301,6 +301,15 @@ async def test_a_refused_stream_is_refused_with_a_status(desk: Desk) -> None:
 
 
 @at_the_endpoint
+async def test_a_client_that_speaks_only_spdy_is_told_so(desk: Desk) -> None:
+    await desk.trusted()
+    headers = {"connection": "upgrade", "upgrade": "SPDY/3.1"}
+    async with desk.session().post("/exec/n/p/c?command=true", headers=headers) as found:
+        assert found.status == 400
+        assert (await found.text()).startswith("SPDY is not spoken here, WebSocket is")
+
+
+@at_the_endpoint
 async def test_a_dead_node_answers_nothing(desk: Desk) -> None:
     await desk.trusted()
     with pytest.raises((ClientConnectionError, OSError)):

@@ -186,6 +186,9 @@ async def upgraded(request: web.BaseRequest, upgrade: Upgrade) -> web.StreamResp
     socket = web.WebSocketResponse(protocols=upgrade.protocols, max_msg_size=0)
     ready = socket.can_prepare(request)
     if not ready.ok:
+        if request.headers.get("upgrade", "").upper().startswith("SPDY"):
+            text = "SPDY is not spoken here, WebSocket is: kubectl 1.31 and newer use it"
+            return web.Response(status=400, text=text)
         return web.Response(status=400, text="unable to upgrade: WebSocket headers are missing\n")
     await socket.prepare(request)
     try:
