@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 LIMIT = 10 * 2**20
-LONGEST_LINE = 16 * 2**10
+LONGEST_LINE = 2**20
 LOOK_EVERY = 0.1  # seconds between looks at a followed log
+PIECE = 64 * 2**10
 
 
 def stamp(moment: datetime) -> str:
@@ -46,11 +50,15 @@ class LogWriter:
         """Write the lines that are whole now; a line that is too long is broken."""
         *lines, rest = (self._rest + chunk).split(b"\n")
         for text in lines:
-            self.line(text.rstrip(b"\r"))
-        while len(rest) > LONGEST_LINE:
-            self.line(rest[:LONGEST_LINE])
-            rest = rest[LONGEST_LINE:]
-        self._rest = rest
+            self.line(self._broken(text.rstrip(b"\r")))
+        self._rest = self._broken(rest)
+
+    def _broken(self, text: bytes) -> bytes:
+        """Write what is too long for one line, and return the rest."""
+        while len(text) > LONGEST_LINE:
+            self.line(text[:LONGEST_LINE])
+            text = text[LONGEST_LINE:]
+        return text
 
     def close(self) -> None:
         """Write the last line, if it has no end."""
@@ -60,76 +68,97 @@ class LogWriter:
         self._file.close()
 
 
-def _rows(path: Path) -> list[bytes]:
-    older = path.with_name(path.name + ".1")
-    found: list[bytes] = []
-    for file in (older, path):
-        with contextlib.suppress(FileNotFoundError):
-            found += file.read_bytes().splitlines(keepends=True)
-    return found
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
-def _part(path: Path, begin: int, end: int) -> bytes:
-    with path.open("rb") as file:
-        file.seek(begin)
-        return file.read(end - begin)
-
-
 def _since(row: bytes, moment: datetime) -> bool:
     with contextlib.suppress(ValueError):
         return datetime.fromisoformat(row.split(b" ", 1)[0].decode()[:26] + "+00:00") >= moment
     return True
 
 
-def _shown(row: bytes, timestamps: bool) -> bytes:
-    return row if timestamps else row.partition(b" ")[2]
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What of a log is asked for. `tail_lines` and `limit_bytes` None: all."""
+
+    timestamps: bool = False
+    tail_lines: int | None = None
+    since: datetime | None = None
+    limit_bytes: int | None = None
+
+    def shown(self, rows: Iterable[bytes]) -> bytes:
+        """Whole rows as they are shown."""
+        return b"".join(row if self.timestamps else row.partition(b" ")[2] for row in rows)
+
+
+def _open(path: Path) -> BinaryIO | None:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        return None
+
+
+def _until_now(path: Path, wish: Wish) -> tuple[bytes, BinaryIO | None]:
+    """What is asked for of what is there, and the current file, read to its end."""
+    rows: list[bytes] = []
+    with contextlib.suppress(FileNotFoundError):
+        rows += path.with_name(path.name + ".1").read_bytes().splitlines(keepends=True)
+    file = _open(path)
+    if file is not None:
+        rows += file.read().splitlines(keepends=True)
+    if wish.since is not None:
+        since = wish.since
+        rows = [row for row in rows if _since(row, since)]
+    if wish.tail_lines is not None:
+        rows = rows[-wish.tail_lines :] if wish.tail_lines > 0 else []
+    return wish.shown(rows), file
+
+
+def _turned_over(file: BinaryIO, path: Path) -> bool:
+    try:
+        return path.stat().st_ino != os.fstat(file.fileno()).st_ino
+    except FileNotFoundError:
+        return False
 
 
 async def read_log(
-    path: Path,
-    *,
-    follow: bool = False,
-    alive: asyncio.Event | None = None,
-    timestamps: bool = False,
-    tail_lines: int | None = None,
-    since: datetime | None = None,
-    since_seconds: float | None = None,
-    limit_bytes: int | None = None,
+    path: Path, wish: Wish, *, follow: bool = False, ended: asyncio.Event | None = None
 ) -> AsyncIterator[bytes]:
-    """The log as kubectl asks for it. With `follow` it goes on until `alive` (set when the container ended) is set."""
-    if since_seconds is not None:
-        since = datetime.now(UTC) - timedelta(seconds=since_seconds)
-    rows = _rows(path)
-    position = _size(path)
-    if since is not None:
-        rows = [row for row in rows if _since(row, since)]
-    if tail_lines is not None:
-        rows = rows[-tail_lines:] if tail_lines > 0 else []
-    text = b"".join(_shown(row, timestamps) for row in rows)
-    if limit_bytes is not None:
-        text = text[:limit_bytes]
-    if text:
-        yield text
-    if not follow:
-        return
-    ended = False
-    rest = b""
-    while True:
-        size = _size(path)
-        if size < position:
-            position = 0  # the log was turned over
-        if size > position:
-            chunk = _part(path, position, size)
-            position = size
-            *lines, rest = (rest + chunk).split(b"\n")
-            if lines:
-                yield b"".join(_shown(line + b"\n", timestamps) for line in lines)
-            continue
-        if ended:
-            return
-        ended = alive is not None and alive.is_set()
-        await asyncio.sleep(LOOK_EVERY)
+    """The log as kubectl asks for it. With `follow` it goes on until `ended` is set, when the container has ended."""
+    left = wish.limit_bytes
+    async with contextlib.aclosing(_pieces(path, wish, follow, ended)) as pieces:
+        async for piece in pieces:
+            if left is None:
+                yield piece
+                continue
+            yield piece[:left]
+            left -= len(piece)
+            if left <= 0:
+                return
+
+
+async def _pieces(path: Path, wish: Wish, follow: bool, ended: asyncio.Event | None) -> AsyncGenerator[bytes, None]:
+    # A log may have 20 MiB: whoever reads it must not hold up the cluster.
+    text, file = await asyncio.to_thread(_until_now, path, wish)
+    last_look = False
+    try:
+        for begin in range(0, len(text), PIECE):
+            yield text[begin : begin + PIECE]
+        while follow:
+            file = file or _open(path)
+            added = file.read(PIECE) if file is not None else b""
+            if not added and file is not None and _turned_over(file, path):
+                added = file.read()  # written after the look above and before the turn
+                file.close()
+                file = None
+                if not added:
+                    continue
+            if added:
+                added += file.readline() if file is not None else b""  # rows are written whole, pieces are not read so
+                yield wish.shown(added.splitlines(keepends=True))
+            elif last_look:
+                return
+            elif ended is not None and ended.is_set():
+                last_look = True
+            else:
+                await asyncio.sleep(LOOK_EVERY)
+    finally:
+        if file is not None:
+            file.close()

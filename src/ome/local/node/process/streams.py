@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ome.local.apiserver.errors import Problem
 from ome.local.apiserver.http import ExecOptions, LogOptions, Upgrade, WebSocket
 from ome.local.node.process.backend import Stream
 from ome.local.node.process.framing import read_frame, write_frame
-from ome.local.node.process.logs import read_log
+from ome.local.node.process.logs import Wish, read_log
 from ome.local.node.process.port_forward import PortForward
 from ome.local.node.process.runtime import ProcessRuntime
 from ome.local.node.process.sessions import EXIT, RESIZE, STDIN
@@ -51,16 +51,8 @@ class PodStreams:
                 return _nothing()
             raise Problem(400, "BadRequest", no_log(pod, options.container, options.previous))
         path, ended = found
-        return read_log(
-            path,
-            follow=options.follow,
-            alive=ended if ended is not None else _always(),
-            timestamps=options.timestamps,
-            tail_lines=options.tail_lines,
-            since=_moment(options.since_time),
-            since_seconds=options.since_seconds,
-            limit_bytes=options.limit_bytes,
-        )
+        wish = Wish(options.timestamps, options.tail_lines, _since(options), options.limit_bytes)
+        return read_log(path, wish, follow=options.follow, ended=ended if ended is not None else _always())
 
     def exec(self, pod: dict[str, Any], options: ExecOptions) -> Upgrade:
         """A command in a container. Raises Problem when there is nothing to run it in."""
@@ -97,13 +89,15 @@ async def _nothing() -> AsyncIterator[bytes]:
     yield b""  # makes this a generator
 
 
-def _moment(text: str | None) -> datetime | None:
-    if not text:
+def _since(options: LogOptions) -> datetime | None:
+    if options.since_seconds is not None:
+        return datetime.now(UTC) - timedelta(seconds=options.since_seconds)
+    if not options.since_time:
         return None
     try:
-        return datetime.fromisoformat(text)
+        return datetime.fromisoformat(options.since_time)
     except ValueError:
-        raise Problem(400, "BadRequest", f"sinceTime: {text!r} is not a time") from None
+        raise Problem(400, "BadRequest", f"sinceTime: {options.since_time!r} is not a time") from None
 
 
 def no_log(pod: Mapping[str, Any], container: str, previous: bool) -> str:
