@@ -165,3 +165,16 @@ async def test_a_slow_watcher_is_cut_off_and_others_are_not(api: Api) -> None:
     await _secrets(api, "b")
     assert await quick.names(1) == [("ADDED", "b")]
     assert len(await slow.rest()) > 0
+
+
+@with_api()
+async def test_a_watcher_that_never_reads_keeps_no_more_than_so_many_bytes(api: Api) -> None:
+    from ome.local.apiserver import watching as module
+
+    await api.watch(f"{CONFIG_MAPS}?watch=1")
+    (watcher,) = api.server._watches._open["configmaps"]
+    await api.post(CONFIG_MAPS, config_map("a", data={"large": "x" * 200_000}))
+    for number in range(module.CHUNK_EVENTS + 100):
+        await api.patch(f"{CONFIG_MAPS}/a", {"data": {"n": str(number)}})
+    assert watcher.ended
+    assert len(watcher.pending) <= module.CHUNK_EVENTS + 1

@@ -36,7 +36,11 @@ from ome.local.apiserver.versions import served_body
 
 BOOKMARK_SECONDS: Final = 60.0
 SHORTEST_TIMEOUT: Final = 1800.0
+# A watch that falls so far behind ends, as on a real server; its client lists again.
 BACKLOG: Final = 20_000
+BACKLOG_BYTES: Final = 32 * 1024 * 1024
+CHUNK_EVENTS: Final = 512
+CHUNK_BYTES: Final = 256 * 1024
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
@@ -47,16 +51,23 @@ class _Watcher:
     namespace: str
     chosen: Selection
     pending: deque[Event] = field(default_factory=deque)
+    pending_bytes: int = 0
     ended: bool = False
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hear(self, event: Event) -> None:
-        if self.namespace and event.record.namespace != self.namespace:
+        if self.ended or (self.namespace and event.record.namespace != self.namespace):
             return
         self.pending.append(event)
-        if len(self.pending) > BACKLOG:
+        self.pending_bytes += len(event.record.body)
+        if len(self.pending) > BACKLOG or (self.pending_bytes > BACKLOG_BYTES and len(self.pending) > CHUNK_EVENTS):
             self.ended = True
         self.wake.set()
+
+    def take(self) -> Event:
+        event = self.pending.popleft()
+        self.pending_bytes -= len(event.record.body)
+        return event
 
     def end(self) -> None:
         self.ended = True
@@ -211,8 +222,10 @@ class Watches:
     def _drain(self, watcher: _Watcher, encoder: _Encoder) -> bytes:
         chosen = watcher.chosen
         out: list[bytes] = []
-        while watcher.pending and len(out) < 512:
-            event = watcher.pending.popleft()
+        size = 0
+        while watcher.pending and len(out) < CHUNK_EVENTS and size < CHUNK_BYTES:
+            event = watcher.take()
+            size += len(event.record.body)
             if chosen.everything:
                 out.append(encoder.event(event.type, event))
                 continue
