@@ -1,180 +1,235 @@
 """What must hold after every committed change, whatever the schedule: judged at the API server, not inside the engine.
 
-Each check reads the change and the stored objects only, so that it holds for any engine. A broken one raises `Broken`
-with the sentence that does not hold.
+Each check reads the change, who made it, and the stored objects only, so that it holds for any engine. A status is
+written under the version of the object it was decided on, so the spec at the moment of the commit is the one that the
+writer knew: what starts in a commit is judged by that spec exactly. A broken check raises `Broken` with the sentence
+that does not hold.
 """
 
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections import Counter
-from typing import Any
+from collections.abc import Collection
+from datetime import datetime
 
-from ome.api.intstr import scaled
 from ome.api.meta import parse_timestamp
 
-from .server import Json
+from . import starts
+from .ledger import Ledger, transitions
+from .server import Gateway, Json
+from .starts import Broken, Rows, require
 from .world import World, rows_of
 
 KEPT_OTHERS = 3
-MEMORY = 20.0  # seconds for which a pod that was ready counts as having been seen ready
-
-
-class Broken(AssertionError):
-    """An invariant does not hold."""
+MEMORY = 20.0  # seconds for which a pod that was ready counts as having been seen ready: caches may be that late
+STORM = 100  # requests of managers in one virtual second
+IN_FLIGHT = 1  # writes of a manager that may arrive after another one took its Lease
+DRAINING = ("SurgeDrain", "Drain", "InPlace", "GangSurgeTargetCleanup")
 
 
 class Invariants:
     """Listens to every commit of one world."""
 
-    def __init__(self, world: World, foreign: str = "") -> None:
+    def __init__(self, world: World, foreign: Collection[str] = ()) -> None:
         self.world = world
-        self.foreign = foreign
+        self.foreign = set(foreign)  # names of pods that are somebody else's
         self.problems: list[str] = []
-        self.by_world = False  # the change under way is the schedule's doing, not a manager's
-        self.faulty = False  # answers were lost or managers died: an event may be missing, none may be doubled
-        self.two_managers = False
-        self.largest = 0
-        self.per_instance = 1
-        self.surge_limit = 0
-        self.unavailable_limit = 0
-        self.held = 0
-        self.released = 0
-        self.ready_at: dict[str, float] = {}
+        self.ledger = Ledger()
+        self.leader: Gateway | None = None
+        self.elected = False  # writes need the Lease
+        self._deposed: Counter[Gateway] = Counter()
+        self._late_pods: set[str] = set()  # pods that a write in flight made: nobody's plan
+        self._ready: dict[str, tuple[datetime, float]] = {}  # pod uid -> Ready since, seen so at
+        self._rows: tuple[str, Rows] = ("", {})
+        self._asked = (0, 0)  # the current second, requests in it
         world.server.hear = self.hear
 
-    def note_spec(self) -> None:
-        """Remember how much the user has allowed so far: operations keep the allowance they started with."""
-        spec = self.world.replica()["spec"]
-        size = max(1, spec.get("replicas") or 0)
-        rolling = ((spec.get("lifecycle") or {}).get("updateStrategy") or {}).get("rollingUpdate") or {}
-        self.largest = max(self.largest, size)
-        self.per_instance = max(self.per_instance, sum(runner["size"] for runner in spec["runners"]))
-        for name, attribute in (("maxSurge", "surge_limit"), ("maxUnavailable", "unavailable_limit")):
-            value = rolling.get(name)
-            limit = size if value is None else scaled(value, size)
-            setattr(self, attribute, max(getattr(self, attribute), limit))
+    # -- what is heard -------------------------------------------------------------------------------------------------
 
     def hear(self, event: str, collection: str, old: Json | None, new: Json) -> None:
         """One committed change."""
+        actor = self.world.server.actor
         try:
+            if collection == "leases":
+                self._lease(actor, new)
+                return
+            if actor is not None:
+                self._fenced(actor, collection, new)
             if collection == "pods":
-                self._pod(event, old, new)
-            elif collection == "inferencereplicas" and old is not None and event != "DELETED":
-                self._replica(old, new)
+                self._pod(actor, event, old, new)
+            elif collection == "events" and actor is not None and event != "DELETED":
+                times = new.get("count", 1) - (old or {}).get("count", 0)
+                require(not (said := self.ledger.said(actor, new, times)), said)
+            elif collection == "inferencereplicas" and event != "DELETED":
+                self._replica(actor, old or {}, new)
         except Broken as broken:
             self.problems.append(str(broken))
+        except Exception:  # a mistake of the checks must not look like an answer of the API server
+            self.problems.append(f"the check itself failed: {traceback.format_exc()}")
+
+    def asked(self) -> None:
+        """A manager sent a request."""
+        second = int(asyncio.get_running_loop().time())
+        self._asked = (second, self._asked[1] + 1 if self._asked[0] == second else 1)
+        if self._asked[1] == STORM:
+            self.problems.append(f"{STORM} requests within second {second}")
 
     def raise_if_broken(self) -> None:
         if self.problems:
             raise Broken("; ".join(self.problems[:3]))
 
+    def _lease(self, actor: Gateway | None, lease: Json) -> None:
+        self.leader = actor if lease["spec"].get("holderIdentity") else None
+
+    def _fenced(self, actor: Gateway, collection: str, new: Json) -> None:
+        """Who does not hold the Lease writes nothing, but for what was in flight when it was lost."""
+        if not self.elected or actor is self.leader:
+            return
+        self._deposed[actor] += 1
+        name = f"{collection} {new['metadata']['name']}"
+        require(self._deposed[actor] <= IN_FLIGHT, f"{name} was written by a manager that does not hold the Lease")
+
     # -- pods ----------------------------------------------------------------------------------------------------------
 
-    def _pod(self, event: str, old: Json | None, new: Json) -> None:
+    def _pod(self, actor: Gateway | None, event: str, old: Json | None, new: Json) -> None:
         meta = new["metadata"]
-        now = asyncio.get_running_loop().time()
-        if is_ready(new):
-            self.ready_at[meta["uid"]] = now
-        leaving = event == "DELETED" or (
-            bool(meta.get("deletionTimestamp")) and not (old or new)["metadata"].get("deletionTimestamp")
-        )
-        if meta["name"] == self.foreign:
-            require(self.by_world or not leaving, f"somebody else's pod {meta['name']} was deleted")
+        for state in (old, new):
+            if state is not None and is_ready(state):
+                self._ready[meta["uid"]] = (_ready_since(state), asyncio.get_running_loop().time())
+        if actor is None:
             return
-        if self.by_world:
-            return
+        leaving = event == "DELETED" or bool(meta.get("deletionTimestamp"))
+        leaving = leaving and old is not None and not old["metadata"].get("deletionTimestamp")
+        if meta["name"] in self.foreign:
+            require(False, f"somebody else's pod {meta['name']} was {'deleted' if leaving else 'changed'}")
         if event == "ADDED":
-            self._created(new)
-        elif leaving and old is not None and not old["metadata"].get("deletionTimestamp"):
+            self._created(actor, new)
+        elif leaving and old is not None:
             self._leaves(old, "deleted")
         elif old is not None and gate(old) == "True" and gate(new) == "False":
             self._leaves(old, "taken out of rotation")
 
-    def _created(self, pod: Json) -> None:
-        name = pod["metadata"]["name"]
-        now = self.world.clock.now()
-        counted = [
-            other
-            for other in self.world.pods()
-            if other["metadata"]["name"] != self.foreign
-            and (
-                not other["metadata"].get("deletionTimestamp")
-                or parse_timestamp(other["metadata"]["deletionTimestamp"]) > now
-            )
+    def _own(self, index: int | None = None) -> list[Json]:
+        """Our pods, as far as somebody meant them to be there."""
+        return [
+            pod
+            for pod in self.world.pods()
+            if pod["metadata"]["name"] not in self.foreign
+            and pod["metadata"]["uid"] not in self._late_pods
+            and index in (None, index_of(pod))
         ]
-        live = [other for other in counted if not other["metadata"].get("deletionTimestamp")]
-        ceiling = (self.largest + self.surge_limit) * self.per_instance
-        require(len(live) <= ceiling, f"{len(live)} pods with {name}, allowed {ceiling}")
+
+    def _created(self, actor: Gateway, pod: Json) -> None:
+        if actor.late:
+            self._late_pods.add(pod["metadata"]["uid"])
+            return
+        name = pod["metadata"]["name"]
+        row = self._row(pod)
+        require(row is not None, f"{name} was created without a row")
+        assert row is not None
+        recorded = row.get("operation") or {}
         operation = (pod["metadata"].get("annotations") or {}).get("internal.ome.io/operation", "")
-        if operation and not self.two_managers:
-            row = self._row(pod)
-            recorded = (row or {}).get("operation") or {}
-            require(
-                recorded.get("id") == operation, f"{name} was created before its operation {operation} was recorded"
-            )
+        if operation:
+            told = recorded.get("id") == operation
+            require(told, f"{name} was created before its operation {operation} was recorded")
+        live = [other for other in self._own(index_of(pod)) if not other["metadata"].get("deletionTimestamp")]
+        per_instance = sum(runner["size"] for runner in self.world.replica()["spec"]["runners"])
+        beside = per_instance == 1 and (recorded.get("step") in ("Surge", "SurgeDrain") or row["phase"] == "Failed")
+        allowed = per_instance + beside
+        require(len(live) <= allowed, f"{len(live)} pods of Instance {index_of(pod)} with {name}, allowed {allowed}")
 
     def _leaves(self, pod: Json, how: str) -> None:
         """A manager ends or drains a pod that serves: the recorded operation must say so, and keep its promise."""
-        if gate(pod) != "True" or not is_ready(pod) or self.two_managers:
+        if gate(pod) != "True" or not is_ready(pod):
             return
         name = pod["metadata"]["name"]
         if self.world.replica()["metadata"].get("deletionTimestamp"):
             return
+        require(how != "deleted", f"{name} was deleted while it was in rotation")
         row = self._row(pod)
         require(row is not None, f"{name} {how} without a row")
         assert row is not None
         operation = row.get("operation") or {}
         step = operation.get("step")
-        allowed = ("SurgeDrain", "Drain", "InPlace", "GangSurgeTargetCleanup")
-        require(step in allowed, f"{name} {how} with operation {operation.get('type')}/{step}, phase {row['phase']}")
+        require(step in DRAINING, f"{name} {how} with operation {operation.get('type')}/{step}, phase {row['phase']}")
         if step == "SurgeDrain":
-            successors = self._successors(pod, operation)
-            seen = bool(successors) and all(self._was_ready(other) for other in successors)
-            require(seen, f"{name} {how} although its successor was never seen ready")
+            require(self._taken_over(row), f"{name} {how} although its successor was never seen ready")
 
-    def _successors(self, pod: Json, operation: Json) -> list[Json]:
-        """The pods that take over: the other slot of a single pod, or the whole replacement of a gang."""
-        index = operation.get("surgeIndex")
-        if index is not None:
-            label = "ome.io/instance-index"
-            return [other for other in self.world.pods() if other["metadata"]["labels"][label] == str(index)]
-        stem, _, ordinal = pod["metadata"]["name"].rpartition("-")
-        other = self.world.server.get("pods", "prod", f"{stem}-{1 - int(ordinal)}")
-        return [] if other is None else [other]
+    def _taken_over(self, row: Json, *, within: float | None = None, window: float = 0.0) -> bool:
+        """Whether the pods that take over in this surge were Ready for `window` seconds, and lately (`within`)."""
+        successors = self._successors(row)
+        now = asyncio.get_running_loop().time()
+        for pod in successors:
+            since, at = self._ready.get(pod["metadata"]["uid"], (None, 0.0))
+            if since is None:
+                return False
+            at = now if is_ready(pod) else at
+            if within is not None and now - at > within:
+                return False
+            ready_for = (self.world.clock.now() - since).total_seconds() - (now - at)
+            if ready_for < window - 1:
+                return False
+        return bool(successors)
 
-    def _was_ready(self, pod: Json) -> bool:
-        at = self.ready_at.get(pod["metadata"]["uid"])
-        return at is not None
+    def _successors(self, row: Json) -> list[Json]:
+        """The other slot of a single pod, or the whole replacement of a gang."""
+        surge_index = row["operation"].get("surgeIndex")
+        if surge_index is not None:
+            return self._own(surge_index)
+        other = str(1 - row.get("activeOrdinal", 0))
+        return [p for p in self._own(row.get("index", 0)) if p["metadata"]["labels"]["ome.io/pod-ordinal"] == other]
+
+    def rows(self) -> Rows:
+        """The Instances by index."""
+        replica = self.world.replica()
+        version = replica["metadata"]["resourceVersion"]
+        if self._rows[0] != version:
+            self._rows = (version, by_index(replica.get("status") or {}))
+        return self._rows[1]
 
     def _row(self, pod: Json) -> Json | None:
-        index = int(pod["metadata"]["labels"]["ome.io/instance-index"])
-        return next((row for row in self.world.rows() if row.get("index", 0) == index), None)
+        return self.rows().get(index_of(pod))
 
     # -- status --------------------------------------------------------------------------------------------------------
 
-    def _replica(self, old: Json, new: Json) -> None:
+    def _replica(self, actor: Gateway | None, old: Json, new: Json) -> None:
         before, after = old.get("status") or {}, new.get("status") or {}
-        if before == after:
+        if before == after or actor is None:
             return
-        self._blocks(old, before, after)
-        self._starts(before, after)
-        rows = rows_of(after)
-        indices = [row.get("index", 0) for row in rows]
-        require(len(set(indices)) == len(indices), f"an index twice: {indices}")
-        down = sum(
-            1
-            for row in rows
-            if row["phase"] == "Updating" and (row.get("operation") or {}).get("step") in ("Drain", "InPlace")
-        )
-        started = [row for row in rows if _opened(row, before) == "Update"]
-        steps = {row["operation"]["step"] for row in started}
-        if steps & {"Drain", "InPlace"}:
-            require(
-                down <= self.unavailable_limit, f"{down} Instances down for updates, allowed {self.unavailable_limit}"
-            )
+        rows = by_index(after)
+        was = by_index(before)
+        require(len(rows) == len(rows_of(after)), "an index twice")
+        for reason, optional in transitions(was, rows):
+            self.ledger.book(actor, reason, optional=optional)
+        self._blocks(actor, old, after, rows, was)
+        now = self.world.clock.now()
+        starts.gate(before, was, after, rows, now)
+        starts.pauses(new["spec"], was, rows)
+        if not new["metadata"].get("deletionTimestamp"):
+            starts.counts(new["spec"], was, rows)
+        digests = {index: {digest_of(pod) for pod in self._live(index)} for index in rows}
+        starts.budgets(new["spec"], was, rows, after.get("updateRevision", ""), digests)
+        starts.surges(new["spec"], was, rows, self._own(), now)
+        self._takes_over(new["spec"], was, rows)
 
-    def _blocks(self, old: Json, before: Json, after: Json) -> None:
+    def _live(self, index: int) -> list[Json]:
+        return [pod for pod in self._own(index) if not pod["metadata"].get("deletionTimestamp")]
+
+    def _takes_over(self, spec: Json, was: Rows, rows: Rows) -> None:
+        """A surge goes on to drain only after its new pods were Ready for as long as the user asks."""
+        window = float(spec.get("minReadySeconds") or 0)
+        for index, row in rows.items():
+            step, earlier = (r.get("operation") or {} for r in (row, was.get(index, {})))
+            if step.get("step") == "SurgeDrain" and earlier.get("step") != "SurgeDrain":
+                told = f"Instance {index} drains although its successor was not ready for {window:g} s"
+                require(self._taken_over(row, within=MEMORY, window=window), told)
+
+    # -- retry blocks --------------------------------------------------------------------------------------------------
+
+    def _blocks(self, actor: Gateway, old: Json, after: Json, rows: Rows, was_rows: Rows) -> None:
+        before = old.get("status") or {}
         was = {block["targetRevision"]: block for block in before.get("retryBlocks") or []}
         names = Counter(block["targetRevision"] for block in after.get("retryBlocks") or [])
         require(max(names.values(), default=1) == 1, f"two blocks for one revision: {names}")
@@ -184,7 +239,7 @@ class Invariants:
             self._block(was.get(block["targetRevision"]), block)
         for name, block in was.items():
             if name not in names and block["state"] == "Held":
-                self._left(old, before, after, name)
+                self._left(actor, old, after, name, rows, was_rows)
 
     def _block(self, was: Json | None, block: Json) -> None:
         name, state = block["targetRevision"], block["state"]
@@ -197,72 +252,44 @@ class Invariants:
             require("nextRetryAt" not in block, f"{name}: Held with a time")
             if was is None or was["state"] != "Held":
                 require(attempts == earlier + 1, f"{name}: Held by a failure that was not charged")
-                self.held += 1
+                self.ledger.held[name] += 1
         if state == "Backoff":
             require("nextRetryAt" in block, f"{name}: Backoff without a time")
         require(was is None or was["state"] != "Held" or state == "Held", f"{name}: Held became {state}")
         for key in ("firstFailureAt", "lastFailureAt"):
-            require(parse_timestamp(block[key]) <= self.world.clock.now(), f"{name}: {key} lies in the future")
+            if was is None or was.get(key) != block[key]:
+                require(parse_timestamp(block[key]) <= self.world.clock.now(), f"{name}: {key} lies in the future")
 
-    def _left(self, old: Json, before: Json, after: Json, name: str) -> None:
+    def _left(self, actor: Gateway, old: Json, after: Json, name: str, rows: Rows, was: Rows) -> None:
         """A Held block went: released, replaced, converged, or pushed out by newer ones. There is no other door."""
-        if "ome.io/release-held-revision" in (old["metadata"].get("annotations") or {}):
-            self.released += 1
+        self.ledger.held.pop(name, None)  # what was held for a moment only need not be told
+        asked = (old["metadata"].get("annotations") or {}).get("ome.io/release-held-revision")
+        if asked in (name, name.rpartition("-")[2]):
+            self.ledger.book(actor, "RetryBlockReleased")
             return
-        targets = {(row.get("operation") or {}).get("targetRevision") for row in rows_of(after)}
+        targets = {(row.get("operation") or {}).get("targetRevision") for row in rows.values()}
         replaced = name not in (after.get("currentRevision"), after.get("updateRevision"), *targets)
-        was_ready = {r.get("index", 0) for r in rows_of(before) if _ready_on(r, name)}
-        converged = any(_ready_on(r, name) and r.get("index", 0) not in was_ready for r in rows_of(after))
+        was_ready = {index for index, row in was.items() if _ready_on(row, name)}
+        converged = any(_ready_on(row, name) and index not in was_ready for index, row in rows.items())
         require(replaced or converged, f"{name}: a Held block left by no door")
-
-    def _starts(self, before: Json, after: Json) -> None:
-        """The gate: what starts in this commit was allowed to by the blocks that stood before it."""
-        now = self.world.clock.now()
-        was = {block["targetRevision"]: block for block in before.get("retryBlocks") or []}
-        stands = {block["targetRevision"] for block in after.get("retryBlocks") or []}
-        going_on = {(row.get("operation") or {}).get("id") for row in rows_of(after)}
-        in_flight = Counter(
-            row["operation"].get("targetRevision")
-            for row in rows_of(before)
-            if (row.get("operation") or {}).get("type") == "Update"
-            and row["operation"]["step"] != "GangSurgeTarget"
-            and row["operation"]["id"] in going_on
-        )
-        for row in rows_of(after):
-            kind = _opened(row, before)
-            if kind not in ("Update", "Create") or row["operation"]["step"] == "GangSurgeTarget":
-                continue  # the replacement of a gang belongs to its source's attempt
-            target = row["operation"].get("targetRevision", "")
-            block = was.get(target)
-            if block is None or target not in stands:  # none, or converged in this very commit
-                continue
-            label = f"{kind} of {row.get('index', 0)} toward {target}"
-            require(block["state"] != "Held", f"{label} started although it is Held")
-            if block["state"] == "Backoff":
-                due = parse_timestamp(block["nextRetryAt"])
-                require(due <= now, f"{label} started {due - now} before its time")
-            if block["state"] == "RetryInProgress" and kind == "Update":
-                require(not in_flight[target], f"{label} started beside a retry in flight")
-            in_flight[target] += 1
-            was[target] = {**block, "state": "RetryInProgress"}
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
-    def events(self) -> None:
-        """Events neither missing nor doubled; with faults, missing ones are forgiven."""
-        for reason, expected in (("RetryHeld", self.held), ("RetryBlockReleased", self.released)):
-            found = len(self.world.events(reason))
-            require(found <= expected, f"{found} {reason} events for {expected} transitions")
-            require(self.faulty or found == expected, f"{found} {reason} events for {expected} transitions")
+    def at_rest(self) -> None:
+        """Nothing goes on any more: every event that was due has been written."""
+        require(not (missing := self.ledger.missing()), missing)
 
 
-def _opened(row: Json, before: Json) -> str:
-    """Type of the operation that this commit opened on the row, if any."""
-    operation = row.get("operation")
-    if operation is None:
-        return ""
-    known = next((r for r in rows_of(before) if r.get("index", 0) == row.get("index", 0)), {})
-    return "" if (known.get("operation") or {}).get("id") == operation["id"] else str(operation["type"])
+def by_index(status: Json) -> Rows:
+    return {row.get("index", 0): row for row in rows_of(status)}
+
+
+def index_of(pod: Json) -> int:
+    return int(pod["metadata"]["labels"]["ome.io/instance-index"])
+
+
+def digest_of(pod: Json) -> str:
+    return str(pod["metadata"]["labels"].get("ome.io/revision-hash", ""))
 
 
 def _ready_on(row: Json, revision: str) -> bool:
@@ -271,19 +298,17 @@ def _ready_on(row: Json, revision: str) -> bool:
 
 def gate(pod: Json) -> str:
     """The serving gate's status."""
-    return _condition(pod, "ome.io/serving")
+    return str(_condition(pod, "ome.io/serving").get("status", ""))
 
 
 def is_ready(pod: Json) -> bool:
-    return _condition(pod, "Ready") == "True"
+    return _condition(pod, "Ready").get("status") == "True"
 
 
-def _condition(pod: Json, type_: str) -> str:
+def _ready_since(pod: Json) -> datetime:
+    return parse_timestamp(_condition(pod, "Ready")["lastTransitionTime"])
+
+
+def _condition(pod: Json, type_: str) -> Json:
     conditions: list[Json] = (pod.get("status") or {}).get("conditions") or []
-    return next((str(c["status"]) for c in conditions if c["type"] == type_), "")
-
-
-def require(holds: Any, sentence: str) -> None:
-    """Raise `Broken` unless it holds."""
-    if not holds:
-        raise Broken(sentence)
+    return next((c for c in conditions if c["type"] == type_), {})

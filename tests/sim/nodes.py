@@ -28,7 +28,7 @@ class Nodes:
         self.capacity = capacity
         self.pushed: set[str] = set()  # words of images that exist after all
         self.dead: set[str] = set()
-        self.silent: set[str] = set()  # pods whose kubelet never confirms their end
+        self.silent: set[str] = set()  # pods, by name or uid, whose kubelet never confirms their end
         self.frozen: set[str] = set()  # uids of pods whose status the story writes itself
         self.crashed: dict[str, int] = {}  # pod uid -> exits of its main container
         self._settled: dict[str, tuple[object, ...]] = {}  # pod uid -> what its last look, that changed nothing, saw
@@ -45,9 +45,27 @@ class Nodes:
     def lose(self, name: str) -> None:
         """The node dies with everything on it: after a while the control plane removes its pods."""
         self.dead.add(name)
-        for pod in self.server.list("pods"):
-            if pod["spec"].get("nodeName") == name:
-                self.server.remove(("pods", pod["metadata"]["namespace"], pod["metadata"]["name"]))
+        for pod in self._on(name):
+            self.server.remove(("pods", pod["metadata"]["namespace"], pod["metadata"]["name"]))
+
+    def silence(self, name: str) -> None:
+        """The node is no longer heard of: it takes no pods, and its pods are unready from now on."""
+        self.dead.add(name)
+        since = timestamp(self.server.now())
+        for pod in self._on(name):
+            self.frozen.add(pod["metadata"]["uid"])
+            new = clone(pod)
+            self._conditions(new, {"Ready": ("False", "NodeNotReady")}, since)
+            self.server.update(("pods", pod["metadata"]["namespace"], pod["metadata"]["name"]), new, status=True)
+
+    def evict(self, name: str) -> None:
+        """The control plane deletes the pods of a silent node; nobody there confirms it."""
+        for pod in self._on(name):
+            self.silent.add(pod["metadata"]["uid"])
+            self.server.delete(("pods", pod["metadata"]["namespace"], pod["metadata"]["name"]))
+
+    def _on(self, name: str) -> list[Json]:
+        return [pod for pod in self.server.list("pods") if pod["spec"].get("nodeName") == name]
 
     def crash(self, pod: Json) -> None:
         """The main container exits once and is restarted."""
@@ -76,7 +94,7 @@ class Nodes:
         meta = pod["metadata"]
         key = ("pods", meta["namespace"], meta["name"])
         gone_at = meta.get("deletionTimestamp")
-        if gone_at and meta["name"] in self.silent:
+        if gone_at and not self.silent.isdisjoint((meta["name"], meta["uid"])):
             return False
         if gone_at:
             if self.server.now() >= parse_timestamp(gone_at) or not pod["spec"].get("nodeName"):

@@ -93,9 +93,11 @@ class Server:
         self.version = 100
         self.changes: dict[str, list[Change]] = {collection: [] for collection in KINDS}
         self.fault: Callable[[Request], str | None] = lambda request: None
-        self.admit: Callable[[str, Json], None] = lambda collection, obj: None
+        self.admit: Callable[[str, Json], None] = lambda collection, obj: None  # of creates and updates
         self.hear: Callable[[str, str, Json | None, Json], None] = lambda event, collection, old, new: None
         self.writes = 0
+        self.actor: Gateway | None = None  # whose request is being answered; None: the world's own doing
+        self.forgotten = 0  # a watch from an older version is told so (410)
         self._of: dict[str, dict[Key, Json]] = {collection: {} for collection in KINDS}
         self._changed = {collection: asyncio.Event() for collection in KINDS}
         self._uid = 0
@@ -194,6 +196,10 @@ class Server:
         for collection in KINDS:
             self._wake(collection)
 
+    def forget_history(self) -> None:
+        """Compact: whoever resumes from an older version has to list again."""
+        self.forgotten = self.version
+
     # -- HTTP ----------------------------------------------------------------------------------------------------------
 
     def answer(self, request: Request) -> Response:
@@ -224,9 +230,9 @@ class Server:
         if key not in self.objects:
             raise Refuse(404, "NotFound", f'{collection} "{name}" not found')
         if request.method == "DELETE":
-            wanted = (body.get("preconditions") or {}).get("uid")
-            if wanted and wanted != self.objects[key]["metadata"]["uid"]:
-                raise Refuse(409, "Conflict", "the UID in the precondition does not match")
+            wanted = body.get("preconditions") or {}
+            if any(self.objects[key]["metadata"][field] != value for field, value in wanted.items()):
+                raise Refuse(409, "Conflict", f"the precondition {wanted} does not hold")
             self.delete(key, body.get("gracePeriodSeconds"))
             return {"kind": "Status", "status": "Success"}
         return self._patch(request, key, subresource, body)
@@ -265,12 +271,16 @@ class Server:
 
     # -- watches -------------------------------------------------------------------------------------------------------
 
-    async def watch(self, request: Request) -> AsyncIterator[bytes]:
+    async def watch(self, request: Request, gateway: Gateway) -> AsyncIterator[bytes]:
         """Events after the requested version, until dropped."""
         query = parse_qs("&".join(f"{k}={v}" for k, v in request.query))
         collection, namespace, _, _ = parse(request.path)
         selector = dict(request.query).get("labelSelector", "")
         position = int(query.get("resourceVersion", ["0"])[0])
+        if position < self.forgotten:
+            gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
+            yield orjson.dumps({"type": "ERROR", "object": gone}) + b"\n"
+            return
         epoch = self.dropped
         changes = self.changes[collection]
         start = bisect_right(changes, position, key=lambda change: change.version)
@@ -278,8 +288,9 @@ class Server:
         spoke = loop.time()
         while epoch == self.dropped:
             changed = self._changed[collection]
-            if loop.time() < self.stalled_until:
-                await asyncio.sleep(self.stalled_until - loop.time())
+            stalled_until = max(self.stalled_until, gateway.cut_until)
+            if loop.time() < stalled_until:
+                await asyncio.sleep(stalled_until - loop.time() + 0.001)  # a tiny rest would not move the clock
                 continue
             while start < len(changes):
                 change = changes[start]
@@ -301,26 +312,40 @@ class Server:
 
 
 class Gateway:
-    """The transport of one client. `alive` False: its process is dead, nothing leaves it any more."""
+    """The transport of one process. `alive` False: the process is dead, nothing leaves it any more.
+
+    `cut` cuts it off for a while. What it had sent by then may still arrive: one write, late, whoever leads by then.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self.alive = True
+        self.late = False  # a write that was in flight when we were cut off is being answered
+        self.cut_until = 0.0
+        self._late_after: float | None = None
         self.before: Callable[[Request], None] = lambda request: None
+        self.after: Callable[[Request], None] = lambda request: None
+
+    def cut(self, seconds: float, late_after: float | None) -> None:
+        """Cut off now; the next write of the process, or the one under way, is delivered after `late_after` seconds."""
+        self.cut_until = asyncio.get_running_loop().time() + seconds
+        self._late_after = late_after
 
     async def send(self, request: Request) -> Response:
         self.before(request)
         if not self.alive:
             await asyncio.Event().wait()
         await asyncio.sleep(0.002)
+        await self._held_back(request)
         fault = self._server.fault(request)
         if fault == "lost-before":
             raise TransportError("connection reset", outcome_unknown=request.is_write)
         if fault is not None and fault.isdigit():
-            return Response(int(fault), {}, json.dumps({"kind": "Status", "code": int(fault), "reason": ""}).encode())
+            return Response(int(fault), {}, orjson.dumps({"kind": "Status", "code": int(fault), "reason": ""}))
         if fault == "conflict":
-            return Response(409, {}, json.dumps({"kind": "Status", "code": 409, "reason": "Conflict"}).encode())
-        response = self._server.answer(request)
+            return Response(409, {}, orjson.dumps({"kind": "Status", "code": 409, "reason": "Conflict"}))
+        response = self._answered(request)
+        self.after(request)
         if not self.alive:
             await asyncio.Event().wait()
         await asyncio.sleep(0.002)
@@ -328,12 +353,37 @@ class Gateway:
             raise TransportError("connection reset", outcome_unknown=request.is_write)
         return response
 
+    def _answered(self, request: Request) -> Response:
+        self._server.actor = self
+        try:
+            return self._server.answer(request)
+        finally:
+            self._server.actor = None
+
+    async def _held_back(self, request: Request) -> None:
+        loop = asyncio.get_running_loop()
+        left = self.cut_until - loop.time()
+        if left <= 0:
+            return
+        if self._late_after is not None and request.is_write and "/leases/" not in request.path:
+            loop.call_later(self._late_after, self._deliver_late, request)
+            self._late_after = None
+        await asyncio.sleep(min(left, request.timeout or left))
+        raise TransportError("no answer", outcome_unknown=request.is_write)
+
+    def _deliver_late(self, request: Request) -> None:
+        self.late = True
+        try:
+            self._answered(request)
+        finally:
+            self.late = False
+
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[StreamResponse]:
         self.before(request)
         if not self.alive:
             await asyncio.Event().wait()
-        yield StreamResponse(200, {}, self._server.watch(request))
+        yield StreamResponse(200, {}, self._server.watch(request, self))
 
     async def close(self) -> None: ...
 

@@ -6,19 +6,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 from ome.api.columnar import decode_rows
 from ome.api.config import OperatorConfig, StatusEncoding
 from ome.api.meta import to_dict
-from ome.kube.cache import Caches
-from ome.kube.client import Client
 from ome.kube.clock import LoopClock
 from ome.kube.controller import Environment
 from ome.kube.events import EventRecorder
+from ome.manager.flags import StartupProblem, parse_flags
+from ome.manager.metrics import ManagerMetrics
+from ome.manager.process import COMPONENT
+from ome.manager.process import Manager as Process
 from ome.omenative import build
 from ome.rendering.model import Json
 
@@ -38,25 +39,36 @@ SERVICE_UID = "service-uid"
 
 
 class Manager:
-    """One manager process: its client, caches and controller. `kill` ends it as SIGKILL does."""
+    """One process: the product's own `Manager` (its client, caches, Lease election) around this room's controllers.
 
-    def __init__(self, world: World) -> None:
+    `kill` ends it as SIGKILL does, `stop` as SIGTERM does. A leader that loses its Lease ends by itself.
+    """
+
+    def __init__(self, world: World, *, elected: bool = False) -> None:
         self.gateway = Gateway(world.server)
-        client = Client(self.gateway)
-        caches = Caches(client, world.clock)
+        self.elected = elected
+        flags = parse_flags(["--leader-elect"] if elected else [])
+        self.process = Process(flags, self.gateway, clock=world.clock, namespace="ome", metrics=world.metrics)
         environment = Environment(
-            client=client,
-            caches=caches,
-            recorder=EventRecorder(client, "ome-controller-manager", world.clock),
+            client=self.process.client,
+            caches=self.process.caches,
+            recorder=EventRecorder(self.process.client, COMPONENT, world.clock),
             clock=world.clock,
             namespace="ome",
             config=world.config,
-            flags=SimpleNamespace(inferencereplica_max_concurrent_reconciles=4),
+            flags=flags,
         )
-        self.controllers = build(environment)
+        self.process.controllers = build(environment)
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(caches.run())]
-        self._tasks += [loop.create_task(controller.run()) for controller in self.controllers]
+        self._caches = loop.create_task(self.process.caches.run())
+        self._leads = loop.create_task(self._lead())
+
+    async def _lead(self) -> None:
+        await self.process.caches.wait_synced()
+        try:
+            await self.process._lead_for_ever()
+        except StartupProblem:  # the Lease is lost: the process ends
+            self.kill()
 
     @property
     def alive(self) -> bool:
@@ -64,12 +76,18 @@ class Manager:
 
     def kill(self) -> None:
         self.gateway.alive = False
-        for task in self._tasks:
-            task.cancel()
+        self._caches.cancel()
+        self._leads.cancel()
+
+    async def stop(self) -> None:
+        """A clean stop: no pass goes on, the Lease is released, then the process ends."""
+        self._leads.cancel()
+        await asyncio.wait({self._leads}, timeout=30)
+        self.kill()
 
     def check(self) -> None:
         """Raise what a task of the process died of."""
-        for task in self._tasks:
+        for task in (self._caches, self._leads):
             if task.done() and not task.cancelled() and task.exception() is not None:
                 raise AssertionError("a task of the manager ended") from task.exception()
 
@@ -81,23 +99,31 @@ class World:
         self.clock = LoopClock(EPOCH)
         self.server = Server(self.clock.now)
         self.nodes = Nodes(self.server, capacity=capacity)
+        self.metrics = ManagerMetrics()
         self.lifecycle: Json = CHART if lifecycle is None else lifecycle
         self.columnar = columnar
         self.managers: list[Manager] = []
         self.every_step: Callable[[], None] = lambda: None
+        self._spawned: set[asyncio.Task[None]] = set()
 
     async def config(self) -> OperatorConfig:
         encoding = StatusEncoding(instance_status_encoding="ColumnarV2" if self.columnar else "DenseV1")
         return OperatorConfig(lifecycle=self.lifecycle, status_encoding=encoding)
 
-    def start(self) -> Manager:
-        manager = Manager(self)
+    def start(self, *, elected: bool = False) -> Manager:
+        manager = Manager(self, elected=elected)
         self.managers.append(manager)
         return manager
 
     def stop(self) -> None:
         for manager in self.managers:
             manager.kill()
+
+    def spawn(self, doing: Coroutine[Any, Any, None]) -> None:
+        """Let something go on beside the story."""
+        task = asyncio.get_running_loop().create_task(doing)
+        self._spawned.add(task)
+        task.add_done_callback(self._spawned.discard)
 
     async def run(self, seconds: float) -> None:
         """Let virtual time pass, nodes and invariants stepping once a second."""
@@ -147,6 +173,12 @@ class World:
         runners = clone(self.replica(name)["spec"]["runners"])
         for runner in runners:
             runner["template"]["spec"]["containers"][0]["image"] = image
+        self.change(name, runners=runners)
+
+    def environment(self, value: str, name: str = "chat") -> None:
+        runners = clone(self.replica(name)["spec"]["runners"])
+        for runner in runners:
+            runner["template"]["spec"]["containers"][0]["env"] = [{"name": "CHANGED", "value": value}]
         self.change(name, runners=runners)
 
     def annotate(self, key: str, value: str | None, name: str = "chat") -> None:

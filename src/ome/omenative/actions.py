@@ -24,6 +24,8 @@ class CreatePod:
     revision: str
     operation: str
     runner: str = "default"
+    group: str = ""
+    """Its PodGroup, where gangs are scheduled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,28 @@ class PatchPod:
     uid: str
     index: int
     body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePodGroup:
+    """Create the group of an Instance of several pods."""
+
+    name: str
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatePodGroup:
+    """Put size and timeout of an own group back (merge patch, uid included)."""
+
+    name: str
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePodGroup:
+    name: str
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +144,9 @@ Action = (
     | DeletePod
     | SetGate
     | PatchPod
+    | CreatePodGroup
+    | UpdatePodGroup
+    | DeletePodGroup
     | DeleteRevision
     | CreateService
     | UpdateService

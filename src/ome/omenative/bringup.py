@@ -14,12 +14,22 @@ from ome.api.meta import whole_second
 from ome.api.types.inference_replica import InstanceStatus
 
 from . import evidence as ev
+from . import gangs
 from .observe import Member, Refused
 from .work import REFUSED_RETRY, Work
 
 QUOTA: str = "QuotaExceeded"
 SOURCE_UNROUTED: str = "SourceUnrouted"
 _RUNNING_CLOCK = frozenset({"", SOURCE_UNROUTED})
+_PATIENT = frozenset({ev.NAMESPACE_TERMINATING, gangs.CONFLICT})
+"""Failures that only somebody else can end: trying at once would change nothing."""
+
+
+_REASONS = {
+    Refused.INVALID: ev.INVALID_POD_SPEC,
+    Refused.NAMESPACE: ev.NAMESPACE_TERMINATING,
+    Refused.OWNED: gangs.CONFLICT,
+}
 
 
 def serve(work: Work, members: Sequence[Member]) -> bool:
@@ -67,6 +77,8 @@ def _hold(work: Work, row: InstanceStatus, members: Sequence[Member]) -> tuple[s
         return QUOTA, True
     if work.paused:
         return "Paused", True
+    if len(live) < work.per_instance and gangs.waits(work, _builds(row)):
+        return gangs.TERMINATING, True
     if any(member.gated for member in live):
         return "", True
     if any(member.unknown for member in members):
@@ -74,6 +86,12 @@ def _hold(work: Work, row: InstanceStatus, members: Sequence[Member]) -> tuple[s
     if any(member.unschedulable_since is not None for member in live):
         return ev.UNSCHEDULABLE, True
     return "", False
+
+
+def _builds(row: InstanceStatus) -> int:
+    """The index at which the operation makes pods: a gang surge makes them beside its source."""
+    surge_index = row.operation.surge_index if row.operation is not None else None
+    return row.index if surge_index is None else surge_index
 
 
 def may_create(work: Work, row: InstanceStatus) -> bool:
@@ -86,12 +104,12 @@ def may_create(work: Work, row: InstanceStatus) -> bool:
 
 
 def may_start(work: Work, row: InstanceStatus) -> bool:
-    """Whether an idle row may start: not in the pass that failed it, nor at once while its namespace goes."""
+    """Whether an idle row may start: not in the pass that failed it, nor at once where somebody else must act first."""
     if row.index in work.failed:
         work.wake(work.now)
         return False
     last = row.last_failure
-    if row.phase != "Failed" or last is None or last.time is None or last.reason != ev.NAMESPACE_TERMINATING:
+    if row.phase != "Failed" or last is None or last.time is None or last.reason not in _PATIENT:
         return True
     again = last.time + REFUSED_RETRY
     if again > work.now:
@@ -100,13 +118,15 @@ def may_start(work: Work, row: InstanceStatus) -> bool:
 
 
 def any_refused(work: Work, row: InstanceStatus) -> bool:
-    """Whether the API server just refused a pod in the Instance's slots."""
+    """Whether the API server just refused a pod in the Instance's slots, or its PodGroup."""
+    if refused(work, row, gangs.name_of(work, row.index), "PodGroup"):
+        return True
     return any(refused(work, row, work.pod_name(row.index, ordinal, runner)) for runner, ordinal in work.slots(row))
 
 
-def refused(work: Work, row: InstanceStatus, pod: str) -> bool:
-    """Whether the API server just refused the pod of this name; decides what that means for the operation."""
-    refusal = work.snapshot.refusals.get(pod)
+def refused(work: Work, row: InstanceStatus, name: str, kind: str = "pod") -> bool:
+    """Whether the API server just refused the object of this name; decides what that means for the operation."""
+    refusal = work.snapshot.refusals.get(name)
     if refusal is None or row.operation is None:
         return False
     if refusal.kind is Refused.QUOTA:
@@ -114,11 +134,11 @@ def refused(work: Work, row: InstanceStatus, pod: str) -> bool:
         row = work.put(replace(row, operation=held))
         work.wake(work.stamp + REFUSED_RETRY)
         if (told := work.once(row, "InstanceQuotaBlocked")) is not None:
-            work.warning(told, "InstanceQuotaBlocked", f"pod {pod} refused: {refusal.message}")
+            work.warning(told, "InstanceQuotaBlocked", f"{kind} {name} refused: {refusal.message}")
         return True
-    reason = ev.INVALID_POD_SPEC if refusal.kind is Refused.INVALID else ev.NAMESPACE_TERMINATING
-    work.warning(row, "InstanceRejected", f"pod {pod} rejected: {refusal.message}")
-    work.fail(row.index, ev.Evidence(reason=reason, pod=pod, message=refusal.message))
+    reason = _REASONS[refusal.kind]
+    work.warning(row, "InstanceRejected", f"{kind} {name} rejected: {refusal.message}")
+    work.fail(row.index, ev.Evidence(reason=reason, pod=name if kind == "pod" else "", message=refusal.message))
     return True
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from ome.api.config import OperatorConfig
-from ome.api.core import ControllerRevision, EndpointSlice, Node, Pod, Service
+from ome.api.core import ControllerRevision, EndpointSlice, Node, Pod, PodGroup, Service
 from ome.api.meta import ObjectMeta
 from ome.api.names import headless_service, revision_service
 from ome.api.types.inference_replica import InferenceReplica
@@ -30,6 +30,7 @@ from ome.kube.resources import (
     ENDPOINT_SLICES,
     INFERENCE_REPLICAS,
     NODES,
+    POD_GROUPS,
     PODS,
     SERVICES,
 )
@@ -94,6 +95,9 @@ class Engine:
             ENDPOINT_SLICES, EndpointSlice, label_selector=_SERVICE_NAME, indexes={"service": _service_key}
         )
         self._nodes: Cache[Node] = caches.of(NODES, Node)
+        self._groups: Cache[PodGroup] | None = None
+        if POD_GROUPS.group_resource in environment.served:
+            self._groups = caches.of(POD_GROUPS, PodGroup, label_selector=_OWNED, indexes={"owner": _owner_uid})
         self._standalone = Standalone(caches, self._replicas)
         self._expectations = Expectations(environment.clock)
         self._executor = Executor(
@@ -105,6 +109,7 @@ class Engine:
             pods_seen=self._pods,
             revisions_seen=self._revisions,
             services_seen=self._services,
+            groups_seen=self._groups,
         )
 
     def watches(self) -> list[Watch[Any]]:
@@ -116,6 +121,7 @@ class Engine:
             Watch(self._revisions, _component_replicas),
             Watch(self._services, _component_replicas),
             Watch(self._slices, self._routing_replicas),
+            *([Watch(self._groups, _owning_replicas)] if self._groups is not None else []),
             *self._standalone.watches(),
         ]
 
@@ -196,6 +202,8 @@ class Engine:
             listed=self._listed(replica),
             nodes=self._nodes_of(pods) if settings.force_delete is not None else {},
             refusals=refusals,
+            gang_scheduling=self._groups is not None,
+            pod_groups=tuple(self._groups.by_index("owner", replica.metadata.uid)) if self._groups is not None else (),
         )
 
     def _template(
@@ -307,13 +315,13 @@ def known_status_of(replica: InferenceReplica) -> dict[str, object]:
     return known_status({"status": msgspec.json.decode(msgspec.json.encode(replica.status))})
 
 
-def _owner_uid(pod: Pod) -> Iterable[str]:
-    owner = pod.metadata.controller
+def _owner_uid(child: Pod | PodGroup) -> Iterable[str]:
+    owner = child.metadata.controller
     if owner is not None:
         yield owner.uid
 
 
-def _owning_replicas(change: Change[Pod]) -> list[Key]:
+def _owning_replicas(change: Change[Any]) -> list[Key]:
     owner = change.object.metadata.controller
     if owner is None or owner.kind != INFERENCE_REPLICAS.kind:
         return []

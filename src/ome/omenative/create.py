@@ -30,12 +30,17 @@ def start_all(work: Work) -> None:
         return
     in_flight = retry.creating([*work.rows.values()])
     for row in work.ordered():
-        if row.operation is None and _wants_create(row) and may_start(work, row):
+        if row.operation is None and _wants_create(row) and not _serves(work, row) and may_start(work, row):
             in_flight = start(work, row, in_flight=in_flight) or in_flight
 
 
 def _wants_create(row: InstanceStatus) -> bool:
     return row.phase in ("Creating", "Pending") or (row.phase == "Failed" and not row.running_revision)
+
+
+def _serves(work: Work, row: InstanceStatus) -> bool:
+    """A failed attempt whose pods serve after all is about to be Ready: an update replaces it then, in rotation."""
+    return any(member.serving for member in work.pods(row.index))
 
 
 def start(work: Work, row: InstanceStatus, *, in_flight: bool) -> bool:
@@ -104,7 +109,7 @@ def _supersede(work: Work, row: InstanceStatus) -> bool:
     target = rebuild_target(work, row)
     if work.paused or operation.target_revision == target:
         return False
-    if any(member.serving for member in work.pods(row.index)):
+    if _serves(work, row):
         return False
     if not retry.gate(work.blocks, target, in_flight=False, now=work.now).start:
         return False

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ome.api.core import ControllerRevision, Pod, Service
+from ome.api.core import ControllerRevision, Pod, PodGroup, Service
 from ome.api.meta import ObjectReference, timestamp, to_dict
 from ome.api.types.inference_replica import InferenceReplica, InferenceReplicaStatus
 from ome.kube.cache import Cache
@@ -31,7 +31,7 @@ from ome.kube.errors import (
 from ome.kube.events import EventRecorder
 from ome.kube.expectations import Expectations
 from ome.kube.requests import PatchType
-from ome.kube.resources import CONTROLLER_REVISIONS, INFERENCE_REPLICAS, PODS, SERVICES
+from ome.kube.resources import CONTROLLER_REVISIONS, INFERENCE_REPLICAS, POD_GROUPS, PODS, SERVICES
 
 from . import names, pods, revisions
 from .actions import (
@@ -39,8 +39,10 @@ from .actions import (
     AddFinalizer,
     ClearAnnotation,
     CreatePod,
+    CreatePodGroup,
     CreateService,
     DeletePod,
+    DeletePodGroup,
     DeleteRevision,
     DeleteService,
     Notice,
@@ -48,6 +50,7 @@ from .actions import (
     Plan,
     RemoveFinalizer,
     SetGate,
+    UpdatePodGroup,
     UpdateService,
 )
 from .encoding import merge_patch, wire
@@ -89,6 +92,7 @@ class Executor:
         pods_seen: Cache[Pod],
         revisions_seen: Cache[ControllerRevision],
         services_seen: Cache[Service],
+        groups_seen: Cache[PodGroup] | None = None,
     ) -> None:
         self._client = client
         self._recorder = recorder
@@ -98,6 +102,7 @@ class Executor:
         self._pods = pods_seen
         self._revisions = revisions_seen
         self._services = services_seen
+        self._groups = groups_seen
 
     # -- plan ----------------------------------------------------------------------------------------------------------
 
@@ -170,6 +175,12 @@ class Executor:
                 await self._set_gate(namespace, action)
             case PatchPod():
                 await self._patch_pod(namespace, action, done)
+            case CreatePodGroup(name, body):
+                await self._create_group(replica, name, body, done)
+            case UpdatePodGroup(name, body):
+                await self._forgiving(self._client.patch(POD_GROUPS, name, namespace, body))
+            case DeletePodGroup(name, uid):
+                await self._forgiving(self._client.delete(POD_GROUPS, name, namespace, uid=uid))
             case CreateService(body):
                 await self._create_service(body)
             case UpdateService(name, body):
@@ -198,22 +209,35 @@ class Executor:
             self._pods.observe(await self._client.create(PODS, body))
         except AlreadyExists:
             await self._own_or_raise(replica, action.name)
-        except Invalid as error:
-            done.refusals[action.name] = Refusal(Refused.INVALID, error.message)
-        except NamespaceTerminating as error:
-            done.refusals[action.name] = Refusal(Refused.NAMESPACE, error.message)
-        except Forbidden as error:
-            if not error.is_quota:
-                raise
-            done.refusals[action.name] = Refusal(Refused.QUOTA, error.message)
+        except (Invalid, NamespaceTerminating, Forbidden) as error:
+            done.refusals[action.name] = _refusal(error)
+
+    async def _create_group(self, replica: InferenceReplica, name: str, body: Mapping[str, Any], done: Done) -> None:
+        try:
+            self._observe_group(await self._client.create(POD_GROUPS, body))
+        except AlreadyExists as error:
+            live: dict[str, Any] | None = await self._client.find(
+                POD_GROUPS, name, replica.metadata.namespace, into=dict
+            )
+            if live is None:
+                return
+            if _owned(live, replica):
+                self._observe_group(live)
+            else:
+                done.refusals[name] = Refusal(Refused.OWNED, error.message)
+        except (Invalid, NamespaceTerminating, Forbidden) as error:
+            done.refusals[name] = _refusal(error)
+
+    def _observe_group(self, written: Mapping[str, Any]) -> None:
+        if self._groups is not None:
+            self._groups.observe(written)
 
     async def _own_or_raise(self, replica: InferenceReplica, name: str) -> None:
         """A pod of the wanted name exists: ours, and the cache is late, or somebody else's, and never touched."""
         live: dict[str, Any] | None = await self._client.find(PODS, name, replica.metadata.namespace, into=dict)
         if live is None:
             return
-        owners = live["metadata"].get("ownerReferences") or []
-        if any(owner.get("uid") == replica.metadata.uid for owner in owners):
+        if _owned(live, replica):
             self._pods.observe(live)
             return
         raise AlreadyExists(409, "AlreadyExists", f'pods "{name}" exists and is not owned by this InferenceReplica')
@@ -311,6 +335,22 @@ class Executor:
                 return
             self._replicas.observe(live)
             present, version = live["metadata"].get("finalizers") or [], live["metadata"]["resourceVersion"]
+
+
+def _owned(live: Mapping[str, Any], replica: InferenceReplica) -> bool:
+    owners = live["metadata"].get("ownerReferences") or []
+    return any(owner.get("uid") == replica.metadata.uid for owner in owners)
+
+
+def _refusal(error: Invalid | NamespaceTerminating | Forbidden) -> Refusal:
+    """What the next decision rests on. Raises the error itself where nobody can decide anything: missing rights."""
+    if isinstance(error, Invalid):
+        return Refusal(Refused.INVALID, error.message)
+    if isinstance(error, NamespaceTerminating):
+        return Refusal(Refused.NAMESPACE, error.message)
+    if not error.is_quota:
+        raise error
+    return Refusal(Refused.QUOTA, error.message)
 
 
 def _with_finalizer(present: list[str]) -> list[str]:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ome.api.types.inference_replica import InstanceStatus, InstanceTermination
 
+from . import gangs
 from .bringup import any_refused, may_create, recycle, run_clock, serve, watch_for_failure
 from .evidence import Evidence
 from .observe import Member
@@ -104,7 +105,7 @@ def _clean(work: Work, row: InstanceStatus, made: InstanceStatus) -> None:
         work.close_gate(member, HOLD)
         if not member.gate:
             work.delete(member)
-    if members:
+    if members or not gangs.gone(work, made.index):
         return
     assert made.operation is not None
     _back(work, row, made)

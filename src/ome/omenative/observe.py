@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from ome.api.core import ContainerStatus, ControllerRevision, Node, Pod, Service
+from ome.api.core import ContainerStatus, ControllerRevision, Node, Pod, PodGroup, Service
 from ome.api.types.inference_replica import InferenceReplica, Runner
 
 from . import names
@@ -24,11 +24,12 @@ class Refused(StrEnum):
     QUOTA = "Quota"
     INVALID = "Invalid"
     NAMESPACE = "NamespaceTerminating"
+    OWNED = "Owned"
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A refused create or in-place patch of the pod of this name."""
+    """A refused create of the pod or PodGroup of this name, or a refused in-place patch."""
 
     kind: Refused
     message: str
@@ -64,6 +65,9 @@ class Snapshot:
     listed: frozenset[str] = frozenset()
     nodes: Mapping[str, Node] = field(default_factory=dict)
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    gang_scheduling: bool = False
+    """Whether PodGroups are served; `pod_groups` are this replica's own."""
+    pod_groups: tuple[PodGroup, ...] = ()
 
 
 class Member:

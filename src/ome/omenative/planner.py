@@ -13,7 +13,7 @@ from typing import Any
 
 from ome.api.types.inference_replica import InferenceReplicaStatus
 
-from . import create, failures, force, mailboxes, names, repair, retry, revisions, scale, services, update
+from . import create, failures, force, gangs, mailboxes, names, repair, retry, revisions, scale, services, update
 from .actions import WARNING, AddFinalizer, DeleteRevision, Notice, Plan
 from .observe import Snapshot
 from .report import report
@@ -59,6 +59,8 @@ _PASSES: tuple[Callable[[Work], None], ...] = (
     create.demote_lost,
     create.start_all,
     update.start_all,
+    gangs.keep,
+    gangs.sweep,
     force.force_delete,
 )
 

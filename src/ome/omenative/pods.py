@@ -10,6 +10,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from ome.api.keys import POD_GROUP
 from ome.api.names import headless_service
 from ome.api.types.inference_replica import InferenceReplica, Runner
 
@@ -78,6 +79,8 @@ def _labels(replica: InferenceReplica, action: CreatePod) -> dict[str, str]:
         names.LABEL_ORDINAL: str(action.ordinal),
         names.LABEL_HASH: names.digest_of(action.revision),
     }
+    if action.group:
+        labels[POD_GROUP] = action.group
     if replica.spec.pairing_protocol:
         labels[names.LABEL_PAIRING] = replica.spec.pairing_protocol
     return labels

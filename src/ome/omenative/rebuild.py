@@ -62,7 +62,7 @@ def advance(work: Work, row: InstanceStatus) -> None:
         return
     if len(new) < work.per_instance and may_create(work, row):
         work.create_missing(row, operation.target_revision)
-    watch_for_failure(work, row, new)
+    watch_for_failure(work, work.rows[row.index], new)
 
 
 def _drain(work: Work, row: InstanceStatus) -> None:

@@ -15,7 +15,7 @@ from ome.api.meta import Condition
 from ome.api.types.inference_replica import InferenceReplicaStatus, InstanceStatus
 from ome.api.types.lifecycle import RolloutHold
 
-from . import budgets, names, retry
+from . import budgets, gangs, names, retry
 from .observe import Member
 from .work import Work
 
@@ -113,7 +113,7 @@ def _hold_now(work: Work, status: InferenceReplicaStatus) -> RolloutHold | None:
 def _conditions(work: Work, status: InferenceReplicaStatus) -> tuple[Condition, ...]:
     fresh = [_ready(work, status), _stalled(work, status), _drain_overdue(work, status), _timeout(work)]
     if work.gang:
-        fresh.append(_gang_scheduling())
+        fresh.append(_gang_scheduling(work))
     return merge(status.conditions, fresh, work.stamp)
 
 
@@ -215,9 +215,12 @@ def _drain_overdue(work: Work, status: InferenceReplicaStatus) -> Condition:
     )
 
 
-def _gang_scheduling() -> Condition:
-    text = "no PodGroup is created for Instances of several pods: the scheduler places their pods one by one"
+def _gang_scheduling(work: Work) -> Condition:
     kind = "GangSchedulingUnavailable"
+    if gangs.schedules(work):
+        text = "each Instance of several pods has a PodGroup"
+        return Condition(type=kind, status="False", reason="GangSchedulingAvailable", message=text)
+    text = "no PodGroup is created for Instances of several pods: the scheduler places their pods one by one"
     return Condition(type=kind, status="True", reason="PodGroupCRDNotInstalled", message=text)
 
 

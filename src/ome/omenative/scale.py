@@ -10,7 +10,7 @@ from ome.api.duration import format_duration
 from ome.api.meta import timestamp
 from ome.api.types.inference_replica import InstanceStatus
 
-from . import force, names
+from . import force, gangs, names
 from .actions import WARNING, Notice, RemoveFinalizer
 from .work import Work
 
@@ -78,7 +78,8 @@ def advance_deletes(work: Work) -> None:
             delete(work, row)
         members = work.pods(row.index)
         if not members:
-            work.drop(row.index)
+            if gangs.gone(work, row.index):
+                work.drop(row.index)
             continue
         live = [member for member in members if member.live]
         for member in live:
@@ -121,11 +122,12 @@ def teardown(work: Work) -> None:
         work.put(InstanceStatus(index=index, incarnation=1))
         delete(work, work.rows[index])
     advance_deletes(work)
+    gangs.sweep(work)
     force.force_delete(work)
     if names.FINALIZER not in work.replica.metadata.finalizers:
         return
     left = len(work.snapshot.pods)
-    if left == 0:
+    if left == 0 and not work.groups:
         work.actions.append(RemoveFinalizer())
         return
     _watch_deadline(work, left)
@@ -169,8 +171,8 @@ def _tell_blocked(work: Work, left: int, since: datetime) -> None:
         Notice(
             WARNING,
             "TeardownBlocked",
-            f"teardown blocked: {left} owned pod(s) and 0 owned PodGroup(s) remain ({_selector(work)}); finalizer "
-            f"{names.FINALIZER} holds until cleanup completes ({why}); {_escape(work)}",
+            f"teardown blocked: {left} owned pod(s) and {len(work.groups)} owned PodGroup(s) remain "
+            f"({_selector(work)}); finalizer {names.FINALIZER} holds until cleanup completes ({why}); {_escape(work)}",
             on_replica=True,
         )
     )

@@ -58,6 +58,8 @@ class Settings:
     force_delete: ForceDelete | None = None
     teardown_deadline: timedelta | None = None
     teardown_deadline_invalid: bool = False
+    gang_timeout: tuple[timedelta, timedelta] | None = None
+    """Bounds of a PodGroup's schedule timeout, the lower one first."""
     columnar: bool = False
     max_decoded_instances: int = 20_000
 
@@ -106,6 +108,7 @@ def parse_settings(lifecycle: Mapping[str, Any], *, columnar: bool = False, max_
         history_limit=limit if isinstance(limit, int) and limit > 0 else None,
         force_delete=_force_delete(_section(lifecycle, "forceDelete")),
         teardown_deadline=teardown_deadline,
+        gang_timeout=_bounds(_section(lifecycle, "gangScheduleTimeout")),
         teardown_deadline_invalid=teardown is not None and teardown_deadline is None,
         columnar=columnar,
         max_decoded_instances=max_decoded,
@@ -120,6 +123,11 @@ def _section(lifecycle: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 def _force_delete(raw: Mapping[str, Any]) -> ForceDelete | None:
     slack, threshold = _positive(raw.get("overdueSlack")), _positive(raw.get("nodeUnreachableThreshold"))
     return ForceDelete(slack, threshold) if slack is not None and threshold is not None else None
+
+
+def _bounds(raw: Mapping[str, Any]) -> tuple[timedelta, timedelta] | None:
+    least, most = _positive(raw.get("min")), _positive(raw.get("max"))
+    return (least, most) if least is not None and most is not None and least <= most else None
 
 
 def _positive(value: Any) -> timedelta | None:

@@ -13,7 +13,7 @@ from . import budgets, gangsurge, inplace, names, rebuild, retry, surge
 from .bringup import may_start
 from .revisions import payload_of
 from .strategy import IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, RECREATE, SURGE
-from .work import POLL, Work
+from .work import NOT_IN_PLACE, POLL, Work
 
 _IN_PLACE, _RECREATE, _SURGE, _GANG, _REFUSE = "in place", "recreate", "surge", "gang surge", "refuse"
 
@@ -145,13 +145,13 @@ def _how(work: Work, row: InstanceStatus) -> str:
 
 
 def _refuse(work: Work, row: InstanceStatus) -> None:
-    marker = f"InPlaceUpdateNotPossible@{work.target}"
+    marker = f"{NOT_IN_PLACE}@{work.target}"
     if marker in row.announced:
         return
     work.put(replace(row, announced=(*row.announced, marker)))
     work.warning(
         row,
-        "InPlaceUpdateNotPossible",
+        NOT_IN_PLACE,
         f"rejected update: {IN_PLACE_ONLY} strategy but diff exceeds container images",
     )
 

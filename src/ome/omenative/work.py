@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ome.api.meta import whole_second
 from ome.api.types.inference_replica import InstanceOperation, InstanceStatus, InstanceTermination
 
-from . import names, retry
+from . import gangs, names, retry
 from .actions import NORMAL, WARNING, Action, CreatePod, DeletePod, Notice, SetGate
 from .budgets import Denial
 from .evidence import Evidence
@@ -24,6 +24,7 @@ from .observe import Member, Snapshot, members_by_index
 from .settings import Settings
 from .strategy import Slot, desired, gang_of, strategy_of
 
+NOT_IN_PLACE = "InPlaceUpdateNotPossible"
 POLL = timedelta(seconds=5)
 """How often an update in flight is looked at, should every event be lost."""
 ENDPOINTS_AGAIN = timedelta(seconds=1)
@@ -62,6 +63,8 @@ class Work:
         self.rows: dict[int, InstanceStatus] = {row.index: row for row in self.status.instance_statuses}
         self.blocks = self.status.retry_blocks
         self.members = members_by_index(snapshot.pods)
+        self.groups = {group.metadata.name: group for group in snapshot.pod_groups}
+        self.touched_groups: set[str] = set()
         self.failing: list[Failing] = []
         self.failed: set[int] = set()
         """Instances whose operation ended in this pass: they are seen `Failed` before anything new starts on them."""
@@ -196,6 +199,7 @@ class Work:
     def ready(self, row: InstanceStatus, revision: str) -> InstanceStatus:
         """Ready on `revision`: the operation ends and the revision's retry block goes (X, converged)."""
         self.blocks = retry.without(self.blocks, revision)
+        refused = f"{NOT_IN_PLACE}@{self.target}"  # of the target, not of an episode: said once, repairs or not
         return self.put(
             replace(
                 row,
@@ -204,7 +208,7 @@ class Work:
                 target_revision=revision,
                 operation=None,
                 ready_since=self.stamp,
-                announced=(),
+                announced=(refused,) if refused in row.announced and revision != self.target else (),
             )
         )
 
@@ -254,7 +258,9 @@ class Work:
     # -- actions -------------------------------------------------------------------------------------------------------
 
     def create_missing(self, row: InstanceStatus, revision: str) -> None:
-        """Create, together, all pods of the Instance that are not there."""
+        """Create, together, all pods of the Instance that are not there; their PodGroup first."""
+        if not gangs.stands(self, row):
+            return
         for runner, ordinal in self.slots(row):
             self.create(row, ordinal, revision, runner)
 
@@ -265,7 +271,8 @@ class Work:
             return
         self._touched.add(name)
         operation = row.operation.id if row.operation is not None else ""
-        self.actions.append(CreatePod(name, row.index, ordinal, row.incarnation, revision, operation, runner))
+        group = gangs.name_of(self, row.index) if gangs.schedules(self) else ""
+        self.actions.append(CreatePod(name, row.index, ordinal, row.incarnation, revision, operation, runner, group))
 
     def delete(self, member: Member, *, force: bool = False) -> None:
         if (member.live or force) and member.name not in self._touched:
