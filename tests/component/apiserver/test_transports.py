@@ -164,5 +164,8 @@ async def test_discovery_openapi_and_health_answer(api: Api) -> None:
     assert "application/strategic-merge-patch+json" in patch["requestBody"]["content"]
     assert "immutable" in document.headers["cache-control"]
     assert (await api.get(url, if_none_match=document.headers["etag"])).status == 304
+    second = (await api.get("/openapi/v2"))["definitions"]
+    pod = next(found for name, found in second.items() if name.endswith(".v1.Pod"))
+    assert pod["properties"]["spec"]["$ref"].removeprefix("#/definitions/") in second
     assert (await api.get("/livez?verbose")).body == "[+]ping ok\nlivez check passed\n"
     assert (await api.get("/version"))["gitVersion"].startswith("v1.")

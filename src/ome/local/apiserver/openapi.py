@@ -1,4 +1,4 @@
-"""OpenAPI: the v3 index and one document a group and version, built when first asked for; v2 as an empty stub.
+"""OpenAPI: the v3 index and one document a group and version, and the one of v2, built when first asked for.
 
 kubectl reads them to validate, explain and merge. The paths matter as much as the schemas: they carry the kinds, the
 patch media types and the `fieldValidation` parameter.
@@ -13,6 +13,7 @@ from typing import Any, Final
 import orjson
 
 from ome.api.kubernetes import VERSION, definitions, enumerations
+from ome.local.apiserver import openapi_v2
 from ome.local.apiserver.answers import NO_CACHE
 from ome.local.apiserver.http import HttpRequest, HttpResponse
 from ome.local.apiserver.negotiate import JSON
@@ -22,7 +23,7 @@ _REF: Final = "#/components/schemas/"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _FORMAT: Final = b"2"
 """Part of the documents' hashes, for clients keep them: to be changed when the same kinds are described otherwise."""
-_EMPTY_V2: Final = bytes.fromhex("0a03322e3012150a0a4b756265726e657465731207756e6b6e6f776e")
+_V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _CORE_PATCHES: Final = (
     "application/apply-patch+yaml",
     "application/json-patch+json",
@@ -51,7 +52,8 @@ class OpenApi:
         self._registry = registry
         self._documents: dict[str, bytes] = {}
         self._hashes: dict[str, str] = {}
-        self._keys: dict[str, object] = {}
+        # The whole of v2, by media type.
+        self._second: dict[str, bytes] = {}
         registry.on_change(self._changed)
 
     def _changed(self) -> None:
@@ -59,6 +61,7 @@ class OpenApi:
         for path in list(self._documents):
             if not self._is_builtin(path):
                 self._documents.pop(path, None)
+        self._second.clear()
         self._hashes = {path: digest for path, digest in self._hashes.items() if self._is_builtin(path)}
 
     def _is_builtin(self, path: str) -> bool:
@@ -67,21 +70,28 @@ class OpenApi:
 
     def answer(self, request: HttpRequest, parts: tuple[str, ...]) -> HttpResponse | None:
         if parts[1] == "v2" and len(parts) == 2:
-            return self._stub(request)
+            return self._version_two(request)
         if parts[1] != "v3":
             return None
         if len(parts) == 2:
             return self._index()
         return self._one(request, "/".join(parts[2:]))
 
-    def _stub(self, request: HttpRequest) -> HttpResponse:
-        accept = request.headers.get("accept", "")
-        if "protobuf" in accept:
-            media_type = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-            return HttpResponse(200, {"content-type": media_type, "cache-control": NO_CACHE}, _EMPTY_V2)
-        info = {"title": "Kubernetes", "version": VERSION}
-        data = orjson.dumps({"swagger": "2.0", "info": info, "paths": {}, "definitions": {}})
-        return HttpResponse(200, {"content-type": JSON, "cache-control": NO_CACHE}, data)
+    def _version_two(self, request: HttpRequest) -> HttpResponse:
+        wanted = _V2_PROTOBUF if "protobuf" in request.headers.get("accept", "") else JSON
+        data = self._second.get(wanted)
+        if data is None:
+            schemas: Schemas = {}
+            for _, group, version in self._paths():
+                schemas.update(self.document(group, version)["components"]["schemas"])
+            found = openapi_v2.definitions(schemas)
+            write = openapi_v2.protobuf if wanted == _V2_PROTOBUF else openapi_v2.document
+            data = self._second[wanted] = write(found)
+        etag = f'"{hashlib.sha512(data).hexdigest().upper()}"'
+        headers = {"content-type": wanted, "cache-control": NO_CACHE, "etag": etag, "vary": "Accept"}
+        if request.headers.get("if-none-match") == etag:
+            return HttpResponse(304, headers)
+        return HttpResponse(200, headers, data)
 
     def _paths(self) -> Iterable[tuple[str, str, str]]:
         yield "api/v1", "", "v1"
