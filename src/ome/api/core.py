@@ -270,6 +270,24 @@ class Service(Model, frozen=True, kw_only=True):
     status: dict[str, Any] = {}
 
 
+class PodGroupSpec(Model, frozen=True, kw_only=True):
+    min_member: int = 0
+    schedule_timeout_seconds: int | None = None
+
+
+class PodGroup(Model, frozen=True, kw_only=True):
+    """`scheduling.x-k8s.io/v1alpha1`, as the coscheduling plugin serves it."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodGroupSpec = PodGroupSpec()
+    status: dict[str, Any] = {}
+
+    @property
+    def failed(self) -> bool:
+        """Whether the scheduler has given the group up."""
+        return self.status.get("phase") == "Failed"
+
+
 class EndpointConditions(Model, frozen=True, kw_only=True):
     """Absent means unknown; an unknown `ready` or `serving` counts as true, an unknown `terminating` as false."""
 
