@@ -60,7 +60,7 @@ class Invariants:
             if collection == "pods":
                 self._pod(actor, event, old, new)
             elif collection == "events" and actor is not None and event != "DELETED":
-                times = new.get("count", 1) - (old or {}).get("count", 0)
+                times = max(1, new.get("count", 1) - (old or {}).get("count", 0))  # a lost answer repeats a number
                 require(not (said := self.ledger.said(actor, new, times)), said)
             elif collection == "inferencereplicas" and event != "DELETED":
                 self._replica(actor, old or {}, new)
