@@ -42,6 +42,7 @@ class Schedule:
     faults_until: float = 0.0
     crash_in: int = -1
     crash_after: bool = False
+    crash_at: bytes = b""  # the manager dies when a write with this word was committed
     full: bool = False
     calm: bool = False
 
@@ -63,6 +64,8 @@ def start(schedule: Schedule) -> Manager:
             _count_down(schedule, manager, request, "before")
 
     def after(request: Request) -> None:
+        if schedule.crash_at and request.is_write and schedule.crash_at in (request.body or b""):
+            schedule.crash_at, schedule.crash_in, schedule.crash_after = b"", 0, True
         if schedule.crash_after:
             _count_down(schedule, manager, request, "after")
 
@@ -301,6 +304,12 @@ def _kill_manager(schedule: Schedule) -> int:
     return schedule.dice.choice((0, 3, 8))
 
 
+def _kill_at_hold(schedule: Schedule) -> int:
+    """The manager dies between a hold and what it says of it, or between a charge and the end of the attempt."""
+    schedule.crash_at = schedule.dice.choice((b'"state":"Held"', b'"state":"Backoff"'))
+    return 1
+
+
 def _fault_burst(schedule: Schedule) -> int:
     schedule.fault_rate = schedule.dice.choice((0.1, 0.3, 0.8))
     seconds = schedule.dice.choice((1, 4, 10))
@@ -396,6 +405,7 @@ ACTS: list[tuple[int, Callable[[Schedule], int]]] = [
     (3, _quota),
     (1, _squat),
     (8, _kill_manager),
+    (3, _kill_at_hold),
     (8, _fault_burst),
     (4, _drop_watches),
     (3, _stall_watches),

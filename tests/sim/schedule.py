@@ -88,7 +88,7 @@ async def _calm(schedule: Schedule) -> None:
     world = schedule.world
     schedule.say("calm")
     schedule.calm = True
-    schedule.fault_rate, schedule.crash_in, schedule.full = 0.0, -1, False
+    schedule.fault_rate, schedule.crash_in, schedule.crash_at, schedule.full = 0.0, -1, b"", False
     world.nodes.capacity = 50
     world.server.stalled_until = 0.0
     for name in sorted(schedule.invariants.foreign - {FOREIGN}):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ import pytest
 
 from ome.kube.requests import Request
 from tests.sim.play import block, play, settled, state
+from tests.sim.server import Refuse
 from tests.sim.world import CHART, World
 
 Match = Callable[[Request], bool]
@@ -153,3 +155,77 @@ def test_a_held_revision_of_one_replica_does_not_touch_another() -> None:
         assert state(world) == "Held"
 
     play(story, lifecycle={key: value for key, value in CHART.items() if key != "updateRetry"})
+
+
+ONE_STRIKE = {key: value for key, value in CHART.items() if key != "updateRetry"}
+
+
+@pytest.mark.spec("RB-4")
+def test_a_crash_between_the_hold_and_its_event_leaves_the_event_to_the_next_manager() -> None:
+    async def story(world: World) -> None:
+        world.apply(replicas=1)
+        await settled(world)
+        world.image("sglang:missing")
+        die_before(world, lambda request: request.path.endswith("/events") and state(world) == "Held")
+        await restart_after_death(world)
+        await world.run(5)
+        assert [event["count"] for event in world.events("RetryHeld")] == [1]
+        (manager,) = [manager for manager in world.managers if manager.alive]
+        manager.kill()
+        world.start()
+        await world.run(5)
+        assert [event["count"] for event in world.events("RetryHeld")] == [1], "a restart says nothing twice"
+        (event,) = world.events("RetryHeld")
+        world.server.remove(("events", "prod", event["metadata"]["name"]))
+        await world.run(700)
+        world.managers[-1].kill()
+        world.start()
+        await world.run(5)
+        assert world.events("RetryHeld") == [], "an old hold is not said again when its event is forgotten"
+
+    play(story, lifecycle=ONE_STRIKE)
+
+
+@pytest.mark.spec("RB-4")
+def test_a_hold_whose_event_is_refused_is_said_by_a_later_pass() -> None:
+    async def story(world: World) -> None:
+        world.apply(replicas=1)
+        await settled(world)
+        refused = [2]
+
+        def refuse(request: Request) -> str | None:
+            if not request.path.endswith("/events") or b"RetryHeld" not in (request.body or b"") or refused[0] == 0:
+                return None
+            refused[0] -= 1
+            return "500"
+
+        world.server.fault = refuse
+        world.image("sglang:missing")
+        await world.until(lambda: state(world) == "Held", limit=100)
+        await world.run(10)
+        assert [event["count"] for event in world.events("RetryHeld")] == [1]
+
+    play(story, lifecycle=ONE_STRIKE)
+
+
+@pytest.mark.spec("RB-33", "RB-46")
+def test_holds_within_one_second_each_have_an_event() -> None:
+    async def story(world: World) -> None:
+        def invalid(collection: str, obj: dict[str, object]) -> None:
+            if collection == "pods" and "invalid" in json.dumps(obj):
+                raise Refuse(422, "Invalid", "Pod is invalid")
+
+        world.server.admit = invalid
+        world.apply(image="sglang:invalid", replicas=1)
+        while state(world) != "Held":
+            await asyncio.sleep(0.01)
+        world.annotate("ome.io/release-held-revision", world.status()["updateRevision"])
+        while world.events("RetryBlockReleased") == []:
+            await asyncio.sleep(0.01)
+        while state(world) != "Held":
+            await asyncio.sleep(0.01)
+        await world.run(5)
+        assert asyncio.get_running_loop().time() < 8
+        assert [event["count"] for event in world.events("RetryHeld")] == [1, 1]
+
+    play(story, lifecycle=ONE_STRIKE)

@@ -65,6 +65,20 @@ class EventRecorder:
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
 
+    async def named(
+        self, regarding: ObjectReference, type: str, reason: str, message: str, name: str, *, fresh: bool
+    ) -> None:
+        """Record an event whose name says what it is about, so that whoever comes after a crash writes it once only.
+
+        `fresh`: it cannot have been written before, so another event of that name is about something else, and this one
+        gets a name of its own. Raises KubeError when it could not be written.
+        """
+        try:
+            await self._client.create(EVENTS, self._body(name, regarding, type, reason, message, self._clock.now()))
+        except AlreadyExists:
+            if fresh:
+                await self._create(regarding, type, reason, message, self._clock.now())
+
     async def _repeat(self, regarding: ObjectReference, known: _Known, now: datetime) -> bool:
         patch = {"count": known.count + 1, "lastTimestamp": timestamp(now)}
         try:
@@ -76,7 +90,17 @@ class EventRecorder:
         return True
 
     async def _create(self, regarding: ObjectReference, type: str, reason: str, message: str, now: datetime) -> str:
-        namespace = regarding.namespace or "default"
+        while True:
+            name = f"{regarding.name}.{self._stamp(now):x}"
+            try:
+                await self._client.create(EVENTS, self._body(name, regarding, type, reason, message, now))
+                return name
+            except AlreadyExists:
+                continue  # another replica used this microsecond
+
+    def _body(
+        self, name: str, regarding: ObjectReference, type: str, reason: str, message: str, now: datetime
+    ) -> dict[str, Any]:
         involved = {
             "apiVersion": regarding.api_version,
             "kind": regarding.kind,
@@ -86,28 +110,21 @@ class EventRecorder:
             "resourceVersion": regarding.resource_version,
             "fieldPath": regarding.field_path,
         }
-        while True:
-            name = f"{regarding.name}.{self._stamp(now):x}"
-            body: dict[str, Any] = {
-                "apiVersion": "v1",
-                "kind": "Event",
-                "metadata": {"name": name, "namespace": namespace},
-                "involvedObject": {field: value for field, value in involved.items() if value},
-                "type": type,
-                "reason": reason,
-                "message": message,
-                "source": self._source,
-                "firstTimestamp": timestamp(now),
-                "lastTimestamp": timestamp(now),
-                "count": 1,
-                "reportingComponent": self._source["component"],
-                "reportingInstance": self._source.get("host", ""),
-            }
-            try:
-                await self._client.create(EVENTS, body)
-                return name
-            except AlreadyExists:
-                continue  # another replica used this microsecond
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": regarding.namespace or "default"},
+            "involvedObject": {field: value for field, value in involved.items() if value},
+            "type": type,
+            "reason": reason,
+            "message": message,
+            "source": self._source,
+            "firstTimestamp": timestamp(now),
+            "lastTimestamp": timestamp(now),
+            "count": 1,
+            "reportingComponent": self._source["component"],
+            "reportingInstance": self._source.get("host", ""),
+        }
 
     def _stamp(self, now: datetime) -> int:
         # Microseconds, strictly rising: names are unique and sort by time.

@@ -139,6 +139,16 @@ class Notice:
     fold: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """`RetryHeld` of one transition into Held. `name` is the Event's, the same whoever writes it."""
+
+    name: str
+    message: str
+    fresh: bool
+    """The transition is this pass's: nobody can have said it yet."""
+
+
 Action = (
     CreatePod
     | DeletePod
@@ -160,11 +170,14 @@ Action = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One pass, decided. `blocks` is set when a failure was charged: it is written alone and first."""
+    """One pass, decided. `blocks` is set when a failure was charged: it is written alone and first.
+
+    `held`: what is to be said of the revisions that are Held by then, by whoever has not said it yet.
+    """
 
     status: InferenceReplicaStatus
     blocks: tuple[RetryBlock, ...] | None = None
-    block_notices: tuple[Notice, ...] = ()
+    held: tuple[Held, ...] = ()
     notices: tuple[Notice, ...] = ()
     actions: tuple[Action, ...] = ()
     wake: datetime | None = None

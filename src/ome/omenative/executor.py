@@ -35,6 +35,7 @@ from ome.kube.resources import CONTROLLER_REVISIONS, INFERENCE_REPLICAS, POD_GRO
 
 from . import names, pods, revisions
 from .actions import (
+    WARNING,
     Action,
     AddFinalizer,
     ClearAnnotation,
@@ -45,6 +46,7 @@ from .actions import (
     DeletePodGroup,
     DeleteRevision,
     DeleteService,
+    Held,
     Notice,
     PatchPod,
     Plan,
@@ -102,6 +104,8 @@ class Executor:
         self._pods = pods_seen
         self._revisions = revisions_seen
         self._services = services_seen
+        self._said: dict[tuple[str, str], frozenset[str]] = {}
+        """Events of Held blocks that stand, which this process knows to be written."""
         self._groups = groups_seen
 
     # -- plan ----------------------------------------------------------------------------------------------------------
@@ -113,7 +117,7 @@ class Executor:
             with_blocks = msgspec.structs.replace(snapshot.replica.status, retry_blocks=plan.blocks)
             stored = await self._write_status(snapshot, with_blocks, stored, settings=settings)
             done.status_written = True
-            await self._tell(snapshot.replica, plan.block_notices)
+        await self._tell_held(snapshot.replica, plan.held, done)
         after = await self._write_status(snapshot, plan.status, stored, settings=settings)
         done.status_written = done.status_written or after is not stored
         await self._tell(snapshot.replica, plan.notices)
@@ -155,6 +159,26 @@ class Executor:
             self._replicas.observe(written)
             return Stored(written["metadata"]["resourceVersion"], known_status(written))
         raise AssertionError("unreachable: the last attempt raises")
+
+    async def _tell_held(self, replica: InferenceReplica, held: tuple[Held, ...], done: Done) -> None:
+        """Say of each Held block that it is, once; one that cannot be said now is said by the next pass."""
+        key = replica.metadata.key
+        said = self._said.get(key, frozenset()) & {notice.name for notice in held}
+        for notice in held:
+            if notice.name in said and not notice.fresh:
+                continue
+            try:
+                await self._recorder.named(
+                    regarding(replica), WARNING, "RetryHeld", notice.message, notice.name, fresh=notice.fresh
+                )
+            except KubeError as error:
+                done.errors.append(error)
+                continue
+            said |= {notice.name}
+        if said:
+            self._said[key] = said
+        else:
+            self._said.pop(key, None)
 
     async def _tell(self, replica: InferenceReplica, notices: tuple[Notice, ...]) -> None:
         for notice in notices:

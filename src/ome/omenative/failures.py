@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ome.api.types.inference_replica import InstanceStatus, InstanceTermination, RetryBlock
+from ome.api.types.inference_replica import InstanceStatus, InstanceTermination
 
 from . import evidence as ev
 from . import gangsurge, names, retry
-from .actions import WARNING, Notice
 from .work import Failing, Work
 
 _TERMINAL = (
@@ -92,7 +91,7 @@ def _charge(work: Work, revision: str, reason: str, guilt: ev.Blame, *, paces: b
         return
     work.blocks = work.charged = result.blocks
     if result.held is not None:
-        work.block_notices.append(_held(work, result.held))
+        work.newly_held.add(result.held.target_revision)
 
 
 def _charge_gang(work: Work, revision: str, failure: InstanceTermination) -> None:
@@ -102,14 +101,3 @@ def _charge_gang(work: Work, revision: str, failure: InstanceTermination) -> Non
     if guilt is not ev.Blame.REVISION:
         reason = failure.message or failure.reason or "gang surge abandoned before the target became Ready"
     _charge(work, revision, reason, guilt, paces=True)
-
-
-def _held(work: Work, block: RetryBlock) -> Notice:
-    meta = work.replica.metadata
-    message = (
-        f"InferenceReplica {meta.namespace}/{meta.name} component={work.replica.spec.component} update to revision "
-        f"{block.target_revision} held after {block.attempts_started} failed attempt(s) (last failure: "
-        f"{block.reason}); "
-        "publish a corrected revision or raise lifecycle.updateRetry limits"
-    )
-    return Notice(WARNING, "RetryHeld", message, fold=False)

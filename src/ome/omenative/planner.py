@@ -8,17 +8,22 @@ carry the plan out; a refusal of the API server comes back as part of the next s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
-from ome.api.types.inference_replica import InferenceReplicaStatus
+from ome.api.types.inference_replica import InferenceReplicaStatus, RetryBlock
 
 from . import create, failures, force, gangs, mailboxes, names, repair, retry, revisions, scale, services, update
-from .actions import WARNING, AddFinalizer, DeleteRevision, Notice, Plan
+from .actions import WARNING, AddFinalizer, DeleteRevision, Held, Notice, Plan
 from .observe import Snapshot
 from .report import report
 from .settings import Settings
 from .work import Work
+
+_SAY_HELD: Final = timedelta(minutes=10)
+"""How long after its last failure a Held block's event is made sure of: a restart is over by then, and the API server
+forgets events only after an hour.
+"""
 
 
 def plan(snapshot: Snapshot, settings: Settings, now: datetime) -> Plan:
@@ -111,11 +116,46 @@ def _finish(work: Work, status: InferenceReplicaStatus, *, again: bool = False) 
     return Plan(
         status=status,
         blocks=work.charged,
-        block_notices=tuple(work.block_notices),
+        held=_held(work),
         notices=tuple(work.notices),
         actions=tuple(work.actions),
         wake=work.wake_at,
         again=again,
+    )
+
+
+def _held(work: Work) -> tuple[Held, ...]:
+    """What is to be said of the Held blocks that are written when it is said: those charged now, or those that stand.
+
+    A manager may have died between a block and its event. So the event of a block is due as long as the block is young,
+    and its name is made of the block. Once the event is there, writing it again does nothing; when the block is old,
+    the event was there, and the API server may have forgotten it.
+    """
+    written = work.charged if work.charged is not None else work.status.retry_blocks
+    stands = {block.target_revision for block in work.blocks}
+    return tuple(
+        Held(_event_name(block), _held_message(work, block), block.target_revision in work.newly_held)
+        for block in written
+        if block.state == retry.HELD and block.target_revision in stands and _young(block, work.now)
+    )
+
+
+def _young(block: RetryBlock, now: datetime) -> bool:
+    return block.last_failure_at is not None and now - block.last_failure_at < _SAY_HELD
+
+
+def _event_name(block: RetryBlock) -> str:
+    first = int(block.first_failure_at.timestamp()) if block.first_failure_at is not None else 0
+    return f"{block.target_revision}.held.{first:x}"
+
+
+def _held_message(work: Work, block: RetryBlock) -> str:
+    meta = work.replica.metadata
+    return (
+        f"InferenceReplica {meta.namespace}/{meta.name} component={work.replica.spec.component} update to revision "
+        f"{block.target_revision} held after {block.attempts_started} failed attempt(s) (last failure: "
+        f"{block.reason}); "
+        "publish a corrected revision or raise lifecycle.updateRetry limits"
     )
 
 

@@ -72,7 +72,8 @@ class Work:
         """Gang surges that were taken back in this pass, by revision: their failures are charged now."""
         self.charged: retry.Blocks | None = None
         """The blocks right after failures were charged, before anything new starts: what is written first."""
-        self.block_notices: list[Notice] = []
+        self.newly_held: set[str] = set()
+        """Revisions that became Held by a failure of this pass."""
         self.notices: list[Notice] = []
         self.actions: list[Action] = []
         self.denials: list[Denial] = []
