@@ -68,34 +68,39 @@ def ended(c: ScenarioCluster, name: str) -> dict[str, Any]:
     return dict(c.until(found, what=f"the end of {name}"))
 
 
+class Background:
+    """kubectl in the background, and what it has said."""
+
+    def __init__(self, output: Path) -> None:
+        self._output = output
+        self._read = 0
+
+    def line(self, wanted: str, seconds: float = 15.0) -> str:
+        """The next whole line that has this in it."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            lines = self._output.read_text().splitlines(keepends=True)
+            for number in range(self._read, len(lines)):
+                if wanted in lines[number] and lines[number].endswith("\n"):
+                    self._read = number + 1
+                    return lines[number]
+            time.sleep(0.05)
+        raise AssertionError(f"{wanted!r} did not come: {self._output.read_text()}")
+
+
 @contextmanager
-def running(c: ScenarioCluster, command: str, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """kubectl in the background, its output read from a pipe."""
-    process = subprocess.Popen(
-        ["kubectl", *command.split()], env=c.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options
-    )
+def running(c: ScenarioCluster, command: str) -> Iterator[Background]:
+    """kubectl until the end of the block."""
+    output = c.folder / f"kubectl-{time.monotonic_ns()}.log"
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            ["kubectl", *command.split()], env=c.environment, stdout=file, stderr=subprocess.STDOUT
+        )
     try:
-        yield process
+        yield Background(output)
     finally:
         process.kill()
         process.wait(10)
-
-
-def line_of(process: subprocess.Popen[bytes], wanted: str, seconds: float = 15.0) -> str:
-    """The next line that has this in it."""
-    assert process.stdout is not None
-    deadline = time.monotonic() + seconds
-    seen = b""
-    while time.monotonic() < deadline:
-        if select.select([process.stdout], [], [], 0.1)[0]:
-            line = os.read(process.stdout.fileno(), 65536)
-            if not line:
-                break
-            seen += line
-            for found in seen.decode("utf-8", "replace").splitlines():
-                if wanted in found:
-                    return found
-    raise AssertionError(f"{wanted!r} did not come: {seen.decode('utf-8', 'replace')}")
 
 
 # -- logs --------------------------------------------------------------------------------------------------------------
@@ -107,9 +112,9 @@ def test_a_log_shows_both_outputs_in_the_order_they_came(cluster: ScenarioCluste
 
 
 def test_a_log_is_followed_from_its_end(cluster: ScenarioCluster) -> None:
-    with running(cluster, "logs -f talker --tail=1") as process:
-        number = int(line_of(process, "line ").split()[1])
-        assert line_of(process, f"line {number + 3}")
+    with running(cluster, "logs -f talker --tail=1") as followed:
+        number = int(followed.line("line ").split()[1])
+        assert followed.line(f"line {number + 3}\n")
 
 
 def test_a_followed_log_ends_with_its_container(cluster: ScenarioCluster) -> None:
@@ -221,8 +226,8 @@ def test_folders_are_copied_in_and_out(cluster: ScenarioCluster, tmp_path: Path)
 
 
 def test_who_attaches_sees_what_is_said_from_then_on(cluster: ScenarioCluster) -> None:
-    with running(cluster, "attach talker") as process:
-        found = line_of(process, "line ")
+    with running(cluster, "attach talker") as attached:
+        found = attached.line("line ")
         assert int(found.split()[1]) > 1
 
 
@@ -248,18 +253,18 @@ def test_a_container_with_a_terminal_is_attached_to_as_one(cluster: ScenarioClus
 
 
 def test_a_forwarded_port_answers_many_requests_and_says_what_is_refused(cluster: ScenarioCluster) -> None:
-    with running(cluster, "port-forward pod/web :8080 :81") as process:
-        port = line_of(process, "-> 8080").split(":")[1].split()[0]
+    with running(cluster, "port-forward pod/web :8080 :81") as forwarding:
+        port = forwarding.line("-> 8080").split(":")[1].split()[0]
         for _ in range(20):
             with urlopen(f"http://127.0.0.1:{port}/hosts", timeout=10) as answer:
                 assert answer.status == 200
-        line = line_of(process, "-> 81")
+        line = forwarding.line("-> 81\n")
         with (
             pytest.raises(OSError),
             urlopen(f"http://127.0.0.1:{line.split(':')[1].split()[0]}/", timeout=10),
         ):
             pass
-        assert "failed to connect to port 81 in the pod: Connection refused" in line_of(process, "error occurred")
+        assert "failed to connect to port 81 in the pod: Connection refused" in forwarding.line("error occurred")
 
 
 # -- what simulated pods and dead nodes answer -------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from ome.kube.client import Client
 from ome.kube.requests import PatchType, Request
-from ome.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, SECRETS
+from ome.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, SECRETS
 from ome.local.cluster import NodeStandIn
 from ome.local.inprocess import InProcessTransport
 from ome.local.node.runtime import SimulatedRuntime
@@ -247,6 +247,9 @@ async def test_a_container_that_cannot_be_made_is_tried_again(world: World) -> N
     waiting = found["status"]["containerStatuses"][0]["state"]["waiting"]
     assert waiting["message"] == "mount path /data is not allowed here"
     assert found["status"]["containerStatuses"][0]["restartCount"] == 0
+    told = {e["reason"] for e in await world.list(EVENTS, NAMESPACE) if e["involvedObject"]["name"] == "p"}
+    assert "Failed" in told
+    assert not told & {"Created", "Started"}
     await is_ready(world, "other")
     runtime.refuses = False
     found = await is_ready(world)

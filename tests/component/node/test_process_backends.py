@@ -16,6 +16,8 @@ from ome.local.node.process.backend import Backend, Command, Launch
 from ome.local.node.process.framing import read_frame, write_frame
 from ome.local.node.process.isolated import IsolatedBackend
 from ome.local.node.process.plain import PlainBackend
+from ome.local.node.process.rootfs import Mount
+from ome.local.node.process.volumes import TOKEN_FOLDER
 
 UID = "0001"
 KEY = f"{UID}/c"
@@ -212,6 +214,22 @@ async def test_a_container_may_have_a_terminal(bench: Bench) -> None:
     assert "terminal typed\r\n" in said[1]
     assert code == 0
     assert bench.logged()[-1] == "terminal typed"
+
+
+def test_a_plain_pod_does_without_its_token_but_not_without_its_volumes(tmp_path: Path) -> None:
+    async def body() -> None:
+        backend = PlainBackend()
+        bench = Bench(backend, tmp_path)
+
+        def launch(target: str) -> Launch:
+            return Launch(UID, "c", ["echo", "runs"], ENVIRONMENT, bench.log, [Mount(str(tmp_path), target, True)])
+
+        with pytest.raises(OSError, match="volume at /models cannot be mounted"):
+            await backend.start(launch("/models"))
+        await backend.start(launch(TOKEN_FOLDER))
+        assert await bench.exits.get() == (KEY, 0)
+
+    asyncio.run(body())
 
 
 @in_both

@@ -31,6 +31,7 @@ from ome.local.objects import ConfigObject, Json, Key, Object, condition, refere
 BY_NODE: Final = "node"
 FIRST_POD_ADDRESS: Final = IPv4Address("198.18.1.1")
 LAST_POD_ADDRESS: Final = IPv4Address("198.19.255.253")
+BEGUN: Final = ("Created", "Started")  # events of a container that was started
 _ROUNDS: Final = 64  # of deciding within one pass; a pod needs a few
 
 
@@ -199,7 +200,9 @@ class Kubelet:
             if decision.needs:
                 found.update(await self._read(pod.namespace, decision.needs))
                 continue
-            moved = await self._move(pod, decision)
+            failed: set[str] = set()
+            moved = await self._move(pod, decision, failed)
+            notices = [notice for notice in notices if notice.container not in failed or notice.reason not in BEGUN]
             if not moved:
                 break
         return replace(decision, notices=tuple(notices))
@@ -233,8 +236,11 @@ class Kubelet:
             found[kind, name] = frozenset([*(obj.get("data") or {}), *(obj.get("binaryData") or {})])
         return found
 
-    async def _move(self, pod: Object, decision: Decision) -> bool:
-        """Do what was decided with the containers; whether anything can look different now."""
+    async def _move(self, pod: Object, decision: Decision, failed: set[str]) -> bool:
+        """Do what was decided with the containers; whether anything can look different now.
+
+        `failed` is told which could not be started.
+        """
         by_name = {container["name"]: container for container in _containers(pod)}
         moved = False
         for name in decision.stop:
@@ -248,6 +254,7 @@ class Kubelet:
             try:
                 await self._runtime(by_name[name]).start(pod, by_name[name], starts - 1, self._clock.now())
             except OSError as error:
+                failed.add(name)
                 self._note_failed_start(pod.uid, name, str(error))
         return moved
 

@@ -1,7 +1,8 @@
 """The plain way, where the kernel does not isolate: containers are children of this machine and share its network.
 
 A pod then has a loopback address of its own to bind (`$(POD_IP)`); volumes that do not lie where the pod wants them are
-refused. Each container has a shim for a parent that ends it when this process ends in whatever way.
+refused, but for the ServiceAccount's token, which is left out.
+Each container has a shim for a parent that ends it when this process ends in whatever way.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from ome.local.node.process import sessions
 from ome.local.node.process.backend import Command, Launch, ServiceAddress, Stream
 from ome.local.node.process.logs import LogWriter
+from ome.local.node.process.volumes import TOKEN_FOLDER
 
 _FIRST_POD = int(IPv4Address("198.18.0.0"))
 _FIRST_LOOPBACK = int(IPv4Address("127.64.0.0"))
@@ -57,7 +59,8 @@ class PlainBackend:
 
     async def start(self, launch: Launch) -> None:
         for mount in launch.mounts:
-            if not _same_place(mount.source, mount.target):
+            # Every pod gets a token it did not ask for; few use it, and none should fail for it.
+            if mount.target != TOKEN_FOLDER and not _same_place(mount.source, mount.target):
                 raise OSError(
                     f"volume at {mount.target} cannot be mounted: this machine's kernel gives pods no file system view "
                     f"of their own; mount it at {mount.source}, or do without"
