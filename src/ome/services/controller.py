@@ -6,6 +6,7 @@ order of the calls, and how a failed call is reported. Called by the manager thr
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from ome.runtimes.revision_store import RevisionStore
 
 from .children import Child
 from .conditions import RUNTIME_DRIFTED, RUNTIME_READY
-from .desired import ChildKey, ComponentError, ComponentObjects, Desired, Parent, component_objects
+from .desired import ChildKey, ComponentError, ComponentObjects, Desired, Parent, Wave, component_objects
 from .plan import (
     Built,
     Event,
@@ -252,8 +253,8 @@ class InferenceServiceController:
         try:
             if plan.pin is not None:
                 await self._persist_pin(service, plan.pin)
-            for item in plan.writes:
-                await self._apply(snapshot, memory, item)
+            for wave in plan.writes:
+                await self._apply_wave(snapshot, memory, wave)
             for removal in plan.removals:
                 await self._remove(service, memory, removal)
         except KubeError as error:
@@ -279,9 +280,19 @@ class InferenceServiceController:
             return Retry(RuntimeError(memory.cause or "the service cannot be reconciled yet"))
         return Done() if plan.recheck is None else After(plan.recheck)
 
-    async def _apply(self, snapshot: Snapshot, memory: _Memory, item: Desired) -> None:
-        if item.body is None or self._is_there(snapshot, memory, item):
+    async def _apply_wave(self, snapshot: Snapshot, memory: _Memory, wave: Wave) -> None:
+        """Write what is not there yet, side by side. Raises the first error, after all have been tried."""
+        missing = [item for item in wave if item.body is not None and not self._is_there(snapshot, memory, item)]
+        if len(missing) == 1:
+            await self._apply(snapshot, memory, missing[0])
             return
+        writes = (self._apply(snapshot, memory, item) for item in missing)
+        for outcome in await asyncio.gather(*writes, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _apply(self, snapshot: Snapshot, memory: _Memory, item: Desired) -> None:
+        assert item.body is not None
         written = await self._client.apply(item.resource, item.body)
         cache = self._world.cache_of(item.resource)
         cache.observe(written)

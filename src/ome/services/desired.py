@@ -51,6 +51,8 @@ from .children import Child, digest
 Json = dict[str, Any]
 ChildKey = tuple[str, str]  # (plural, name)
 
+_WORKLOADS = frozenset({DEPLOYMENTS, INFERENCE_REPLICAS, LEADER_WORKER_SETS})
+
 
 class ComponentError(Exception):
     """A component's objects cannot be written; it and the components after it wait. str() is the log line."""
@@ -72,6 +74,10 @@ class Desired:
     def slim(self) -> Desired:
         """Enough to compare with what is there."""
         return Desired(self.resource, self.name, self.digest, None)
+
+
+Wave = tuple[Desired, ...]
+"""Objects that may be written side by side: none of them needs another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,11 @@ class ComponentObjects:
     objects: tuple[Desired, ...]
     error: ComponentError | None = None
     """What stopped the rest of the component, after `objects`."""
+
+    def waves(self) -> list[Wave]:
+        """The workload, and what its pods need before it, come first and each alone; whoever serves it, together."""
+        first = next((n for n, item in enumerate(self.objects, 1) if item.resource in _WORKLOADS), 0)
+        return [*((item,) for item in self.objects[:first]), self.objects[first:]]
 
     def slim(self) -> ComponentObjects:
         return ComponentObjects(self.outline, tuple(item.slim() for item in self.objects), self.error)

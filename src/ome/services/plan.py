@@ -48,7 +48,7 @@ from .conditions import (
     kept,
     ready,
 )
-from .desired import ComponentError, ComponentObjects, Desired, desired
+from .desired import ComponentError, ComponentObjects, Desired, Wave, desired
 from .model_status import model_status
 from .resolve import Blocked, Frozen, Models, Overlays, Sources
 from .status import OwnStatus
@@ -101,7 +101,7 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A pass as data. Order: `pin`, `writes`, `removals`, `status`, `events`.
+    """A pass as data. Order: `pin`, `writes` wave after wave, `removals`, `status`, `events`.
 
     `pin` is persisted before anything else. `unwritten` is the status when a write fails: access was not reached then,
     and the generation is not finished. `error` is a failure that the pass knew of while planning; what comes before it
@@ -111,7 +111,7 @@ class Plan:
     status: OwnStatus
     unwritten: OwnStatus | None = None
     pin: PinState | None = None
-    writes: tuple[Desired, ...] = ()
+    writes: tuple[Wave, ...] = ()
     removals: tuple[Removal, ...] = ()
     events: tuple[Event, ...] = ()
     error: Exception | None = None
@@ -147,14 +147,14 @@ def plan_rendered(snapshot: Snapshot, sources: Sources, models: Models, built: B
     service = snapshot.service
     report = _rendered_report(snapshot, built)
     listing = model_listing(snapshot)
-    writes = [*listing, *(item for component in built.components for item in component.objects)]
+    writes = [listing, *(wave for component in built.components for wave in component.waves())]
     events = list(_render_events(snapshot, built))
     access: Access | None = None
     removals: tuple[Removal, ...] = ()
     if built.error is None:
         access = _access(snapshot, built, report, gateway=gateway)
         report.conditions[INGRESS_READY] = access.condition
-        writes += access.objects
+        writes.append(access.objects)
         removals = _removals(snapshot, built, writes, access)
     else:
         _keep_condition(report, service.status.conditions, INGRESS_READY)
@@ -191,7 +191,7 @@ def plan_frozen(snapshot: Snapshot, frozen: Frozen, models: Models) -> Plan:
         _keep_condition(report, snapshot.service.status.conditions, kept_type)
     _report_drift(report, frozen.pin.drift)
     own = own_status(snapshot, report, models.report, frozen.pin)
-    return Plan(status=own, writes=model_listing(snapshot), events=ready_events(snapshot, own))
+    return Plan(status=own, writes=(model_listing(snapshot),), events=ready_events(snapshot, own))
 
 
 def plan_blocked(snapshot: Snapshot, blocked: Blocked, overlays: Overlays, *, announce: bool) -> Plan:
@@ -210,7 +210,7 @@ def plan_blocked(snapshot: Snapshot, blocked: Blocked, overlays: Overlays, *, an
         events.append(Event(cause.reason, cause.message, cause.event_type))
     return Plan(
         status=own,
-        writes=model_listing(snapshot),
+        writes=(model_listing(snapshot),),
         events=(*events, *ready_events(snapshot, own)),
         retry=blocked.retry,
         recheck=blocked.recheck,
@@ -367,9 +367,9 @@ def _access(snapshot: Snapshot, built: Built, report: Report, *, gateway: bool) 
     )
 
 
-def _removals(snapshot: Snapshot, built: Built, writes: list[Desired], access: Access) -> tuple[Removal, ...]:
+def _removals(snapshot: Snapshot, built: Built, writes: list[Wave], access: Access) -> tuple[Removal, ...]:
     """Ours, and not wanted any more: scalers and budgets of declared components, everything of undeclared ones."""
-    wanted = {item.key for item in writes}
+    wanted = {item.key for wave in writes for item in wave}
     declared = {objects.outline.component for objects in built.components}
     uid = snapshot.service.metadata.uid
     found: list[Removal] = []

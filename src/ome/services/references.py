@@ -77,7 +77,7 @@ def plan_referenced(snapshot: Snapshot, *, gateway: bool) -> Plan:
     own = replace(with_access(own_status(snapshot, report, Overlays(), None), access), model_status=None)
     return Plan(
         status=own,
-        writes=(*writes, *access.objects),
+        writes=(tuple(writes), access.objects),
         events=(*events, *ready_events(snapshot, own)),
     )
 
