@@ -105,7 +105,10 @@ def budgets(spec: Json, was: Rows, rows: Rows, update_revision: str, digests: Ma
     """Partition, and `maxUnavailable` for what an update or a repair takes down."""
     rolling = ((spec.get("lifecycle") or {}).get("updateStrategy") or {}).get("rollingUpdate") or {}
     started = [index for index in rows if opened(index, was, rows) == "Update"]
-    _partition(spec, rolling, rows, started, update_revision, digests)
+    kept = [
+        i for i in started if was.get(i, {}).get("phase") == "Failed" and _operation(was[i]).get("type") == "Update"
+    ]
+    _partition(spec, rolling, rows, sorted({*started} - {*kept}), update_revision, digests)
     limit = _limit(rolling.get("maxUnavailable"), spec)
     if limit is None:
         return

@@ -63,3 +63,19 @@ def test_a_gang_of_which_some_pods_got_in_waits_like_one_of_which_none_did() -> 
         await settled(world, limit=20)
 
     play(story)
+
+
+@pytest.mark.spec("ON-17")
+def test_a_lost_pod_that_no_operation_makes_anew_does_not_storm_a_full_quota() -> None:
+    async def story(world: World) -> None:
+        quota = Quota(world, room=3)
+        world.apply(replicas=1, runners=gang(workers=2), lifecycle={"restartPolicy": "None"})
+        await settled(world, limit=20)
+        quota.room = quota.asked = 0
+        world.server.delete(("pods", "prod", "chat-engine-0-worker-0"), 0)
+        await world.run(60)
+        assert 2 < quota.asked < 12
+        quota.room = 3
+        await settled(world, limit=20)
+
+    play(story)

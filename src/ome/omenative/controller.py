@@ -44,6 +44,7 @@ from .planner import owner_of_children, plan
 from .settings import Settings, parse_settings
 from .standalone import Standalone, with_template
 from .template import Runners, check
+from .work import REFUSED_RETRY
 
 log = logging.getLogger("ome.omenative")
 
@@ -159,7 +160,7 @@ class Engine:
             refusals = done.refusals
             if not refusals and not decided.again:
                 return outcome
-        return outcome if not refusals else After(0.0)
+        return _later(outcome) if refusals else outcome
 
     async def _carry_out(
         self, snapshot: Snapshot, decided: Plan, replica: InferenceReplica, settings: Settings
@@ -388,6 +389,14 @@ def _draining_hashes(replica: InferenceReplica, pods: Iterable[Pod]) -> frozense
         for member in members
         if member.live and not member.gate and member.digest and (everything or member.index in leaving)
     )
+
+
+def _later(outcome: Outcome) -> Outcome:
+    """Refusals that no operation takes in (a lost pod that is made anew): look again after a while, not at once."""
+    if isinstance(outcome, Retry):
+        return outcome
+    pause = REFUSED_RETRY.total_seconds()
+    return After(min(outcome.seconds, pause) if isinstance(outcome, After) else pause)
 
 
 def _outcome(decided: Plan, done: Done, now: datetime) -> Outcome:

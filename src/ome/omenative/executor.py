@@ -61,6 +61,10 @@ from .settings import Settings
 
 log = logging.getLogger("ome.omenative")
 _ATTEMPTS = 5
+_QUOTA_PAUSE = 8.0
+"""Seconds for which a quota's refusal of a pod stands. An operation asks again after ten (`work.REFUSED_RETRY`); a pod
+that is made anew without one is asked for by every pass.
+"""
 
 
 @dataclass(slots=True)
@@ -104,6 +108,8 @@ class Executor:
         self._pods = pods_seen
         self._revisions = revisions_seen
         self._services = services_seen
+        self._full: dict[tuple[str, str], tuple[float, Refusal]] = {}
+        """Pods that a quota refused, until when it is not asked again, and its words."""
         self._said: dict[tuple[str, str], frozenset[str]] = {}
         """Events of Held blocks that stand, which this process knows to be written."""
         self._groups = groups_seen
@@ -228,13 +234,21 @@ class Executor:
         if payload is None or (action.runner == names.WORKER and "workerPodSpec" not in payload):
             log.warning("revision %s has no template for pod %s", action.revision, action.name)
             return
+        key = replica.metadata.namespace, action.name
+        asked_again, refused = self._full.pop(key, (0.0, None))
+        if refused is not None and self._clock.monotonic() < asked_again:
+            self._full[key] = asked_again, refused
+            done.refusals[action.name] = refused
+            return
         body = pods.render(replica, snapshot.runners, payload, action)
         try:
             self._pods.observe(await self._client.create(PODS, body))
         except AlreadyExists:
             await self._own_or_raise(replica, action.name)
         except (Invalid, NamespaceTerminating, Forbidden) as error:
-            done.refusals[action.name] = _refusal(error)
+            done.refusals[action.name] = refusal = _refusal(error)
+            if refusal.kind is Refused.QUOTA:
+                self._full[key] = self._clock.monotonic() + _QUOTA_PAUSE, refusal
 
     async def _create_group(self, replica: InferenceReplica, name: str, body: Mapping[str, Any], done: Done) -> None:
         try:
