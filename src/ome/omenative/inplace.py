@@ -22,14 +22,19 @@ HOLD = "InPlaceUpdate"
 
 
 def eligible(running: Mapping[str, Any] | None, target: Mapping[str, Any] | None) -> bool:
-    """Whether two recorded payloads differ in images of regular containers only."""
+    """Whether a running pod can be turned into the target: two payloads that differ in images and annotations only.
+
+    Labels are not patched in place (section 8.4, step 2), so a pod could never come to carry changed ones: they count
+    as a difference, and the Instance is recreated or the update refused (`docs/decisions/0017`).
+    """
     return running is not None and target is not None and _blanked(running) == _blanked(target)
 
 
 def _blanked(payload: Mapping[str, Any]) -> dict[str, Any]:
     spec = payload.get("podSpec") or {}
     containers = [{**container, "image": ""} for container in spec.get("containers") or []]
-    return {**payload, "podSpec": {**spec, "containers": containers}, "podMeta": None}
+    labels = (payload.get("podMeta") or {}).get("labels") or None
+    return {**payload, "podSpec": {**spec, "containers": containers}, "podMeta": labels}
 
 
 def start(work: Work, row: InstanceStatus, strategy: str) -> None:
