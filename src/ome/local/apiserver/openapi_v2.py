@@ -27,9 +27,10 @@ def definitions(schemas: Json) -> dict[str, Any]:
 
 
 def document(found: Json) -> bytes:
-    """The whole document as JSON."""
+    """The whole document as JSON, in lines: what works line by line chokes on one line of a megabyte."""
     info = {"title": "Kubernetes", "version": VERSION}
-    return orjson.dumps({"swagger": "2.0", "info": info, "paths": {}, "definitions": found})
+    whole = {"swagger": "2.0", "info": info, "paths": {}, "definitions": found}
+    return orjson.dumps(whole, option=orjson.OPT_INDENT_2)
 
 
 def _converted(schema: Any) -> Any:
