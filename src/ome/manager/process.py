@@ -35,6 +35,7 @@ from ome.kube.resources import (
     INFERENCE_REPLICAS,
     INFERENCE_SERVICES,
     LEADER_WORKER_SETS,
+    POD_GROUPS,
     POD_MONITORS,
     SCALED_OBJECTS,
     SELF_SUBJECT_REVIEWS,
@@ -50,7 +51,7 @@ from ome.manager.state_metrics import StateMetrics
 LEASE_NAME = "ome-controller-manager-leader-lock"
 COMPONENT = "ome-controller-manager"
 DEFAULT_NAMESPACE = "ome"
-OPTIONAL: Sequence[Resource] = (HTTP_ROUTES, SCALED_OBJECTS, POD_MONITORS, LEADER_WORKER_SETS)
+OPTIONAL: Sequence[Resource] = (HTTP_ROUTES, SCALED_OBJECTS, POD_MONITORS, LEADER_WORKER_SETS, POD_GROUPS)
 ROOMS = ("ome.models", "ome.runtimes", "ome.services", "ome.omenative")
 
 log = logging.getLogger("ome.manager")
