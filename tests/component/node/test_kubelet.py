@@ -78,8 +78,12 @@ async def test_a_running_pod_looks_like_one(world: World) -> None:
     assert status["containerStatuses"][0]["started"] is True
     types = {condition["type"] for condition in status["conditions"]}
     assert types == {"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"}
-    reasons = {event["reason"] for event in await world.events(NAMESPACE)}
-    assert {"Scheduled", "Pulled", "Created", "Started"} <= reasons
+
+    async def told() -> None:  # after the status
+        reasons = {event["reason"] for event in await world.events(NAMESPACE)}
+        assert {"Scheduled", "Pulled", "Created", "Started"} <= reasons
+
+    await world.eventually(told)
 
 
 @in_world(nodes=1, installed=False)
