@@ -13,7 +13,7 @@ PYTEST := PATH="$$PATH:$(dir $(HELM))" $(BIN)/python -m pytest
 JOBS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kube test-slow sim twin helm kube-binaries kube-up kube-down bench lint format docs install locks clean
+.PHONY: help setup run test test-kube test-slow sim twin helm kube-binaries kube-up kube-down bench lint format docs install image locks clean
 
 help: ## say what the targets do
 	@awk -F':.*## ' '/^[a-z-]+:.*## / && !seen[$$1]++ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,11 +94,17 @@ docs: $(VENV)/.base ## check the documentation's links and the spec's coverage
 install: $(VENV)/.base ## put OME's manifests into the cluster of the current kubeconfig
 	@$(BIN)/python -m ome.install apply $(ARGS)
 
+image: ## build the manager's image: IMAGE=REGISTRY/ome-manager:TAG (needs docker; BUILDER=podman)
+	@test -n "$(IMAGE)" || { echo "say IMAGE=REGISTRY/ome-manager:TAG" >&2; exit 1; }
+	@$(or $(BUILDER),docker) build -t $(IMAGE) .
+
 locks: ## write the locks anew from pyproject.toml (needs uv)
 	@uv pip compile pyproject.toml --extra local --extra agent --extra dev --universal --generate-hashes \
 	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links -q -o locks/dev.txt
 	@uv pip compile pyproject.toml --extra llama --universal --generate-hashes \
 	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links -q -c locks/dev.txt -o locks/llama.txt
+	@uv pip compile pyproject.toml --universal --generate-hashes \
+	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links -q -c locks/dev.txt -o locks/manager.txt
 
 clean: ## remove the virtual environment and caches
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
