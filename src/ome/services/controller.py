@@ -16,7 +16,7 @@ from ome.api import keys
 from ome.api.config import ConfigError, OperatorConfig
 from ome.api.meta import ObjectReference
 from ome.api.types.inference_service import InferenceService
-from ome.kube.cache import Key
+from ome.kube.cache import Change, Key
 from ome.kube.controller import After, Controller, Done, Environment, Outcome, Retry
 from ome.kube.errors import Forbidden, Invalid, KubeError, NamespaceTerminating, NotFound
 from ome.kube.resources import CLUSTER_SERVING_RUNTIMES, INFERENCE_SERVICES, SERVING_RUNTIMES
@@ -42,7 +42,7 @@ from .plan import (
 )
 from .references import plan_referenced
 from .resolve import Blocked, Frozen, Overlays, Resolver, Sources
-from .status import OwnStatus, own_document, status_patch
+from .status import OwnStatus, is_only_status, merge_patch, new_document, own_document
 from .watches import Waiting, Watches
 from .world import Snapshot, World
 
@@ -79,6 +79,8 @@ class _Memory:
     """Whether users know of `cause`."""
     advisory: str = ""
     reported_at: float | None = None
+    expected: dict[str, Any] | None = None
+    """The status that is just being written: the pass that writes it knows it, and needs no other to look at it."""
 
 
 class InferenceServiceController:
@@ -102,7 +104,7 @@ class InferenceServiceController:
         return Controller(
             NAME,
             self._reconcile,
-            Watches(self._world, self._waiting).all(),
+            Watches(self._world, self._waiting, self._is_known).all(),
             clock=self._environment.clock,
             workers=int(getattr(flags, "inferenceservice_max_concurrent_reconciles", 1)),
             rest=_REST_SECONDS,
@@ -344,7 +346,8 @@ class InferenceServiceController:
         service = self._world.service(key)
         if service is None:
             return None
-        patch = status_patch(service, status, self._environment.clock.now())
+        expected = new_document(service, status, self._environment.clock.now())
+        patch = merge_patch(own_document(service.status), expected)
         if not patch:
             return None
         now = self._environment.clock.monotonic()
@@ -352,6 +355,7 @@ class InferenceServiceController:
             wait = memory.reported_at + _DETAIL_SECONDS - now
             if wait > 0:
                 return wait
+        memory.expected = expected
         try:
             await self._patch_status(key, patch)
         except NotFound:
@@ -360,6 +364,8 @@ class InferenceServiceController:
             text = f'Failed to update status for InferenceService "{key[1]}": {error}'
             await self._event(service, Event("UpdateFailed", text))
             raise
+        finally:
+            memory.expected = None
         memory.reported_at = now
         return None
 
@@ -367,6 +373,14 @@ class InferenceServiceController:
         namespace, name = key
         written = await self._client.patch(INFERENCE_SERVICES, name, namespace, {"status": body}, subresource="status")
         self._world.services.observe(written)
+
+    def _is_known(self, change: Change[InferenceService]) -> bool:
+        """Whether a change is no more than the status that is just being written."""
+        old, new = change.old, change.new
+        memory = self._memories.get(change.object.metadata.key)
+        if old is None or new is None or memory is None or memory.expected is None:
+            return False
+        return is_only_status(old, new, memory.expected)
 
     async def _event(self, service: InferenceService, event: Event) -> None:
         meta = service.metadata

@@ -132,6 +132,14 @@ def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
     return patch
 
 
-def status_patch(service: InferenceService, own: OwnStatus, now: datetime) -> Json:
-    """What to send to `/status`; {} when the stored status says it all already."""
-    return merge_patch(own_document(service.status), new_document(service, own, now))
+def is_only_status(old: InferenceService, new: InferenceService, written: Mapping[str, Any]) -> bool:
+    """Whether `new` is `old` with the status that was `written`, and nothing else.
+
+    The answer to a status write shows the whole object: an edit that no watch has told of yet may have come in with it.
+    """
+    return _all_but_status(old) == _all_but_status(new) and own_document(new.status) == written
+
+
+def _all_but_status(service: InferenceService) -> tuple[Any, ...]:
+    meta = service.metadata
+    return meta.uid, meta.generation, meta.labels, meta.annotations, meta.finalizers, meta.deletion_timestamp

@@ -7,12 +7,13 @@ all services.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ome.api import keys
 from ome.api.core import ControllerRevision, Pod
 from ome.api.types.accelerators import AcceleratorClass
+from ome.api.types.inference_service import InferenceService
 from ome.api.types.models import BaseModel, ClusterBaseModel
 from ome.api.types.runtimes import ClusterServingRuntime, ServingRuntime
 from ome.kube.cache import Change, Key
@@ -71,13 +72,15 @@ def _discard(index: dict[str, set[Key]], name: str, key: Key) -> None:
 class Watches:
     """The watch list of the controller."""
 
-    def __init__(self, world: World, waiting: Waiting) -> None:
+    def __init__(self, world: World, waiting: Waiting, known: Callable[[Change[InferenceService]], bool]) -> None:
+        """`known`: whether a change of a service is no more than what the controller is just writing."""
         self._world = world
         self._waiting = waiting
+        self._known = known
 
     def all(self) -> list[Watch[Any]]:
         world = self._world
-        watches: list[Watch[Any]] = [Watch(world.services, lambda change: [change.object.metadata.key])]
+        watches: list[Watch[Any]] = [Watch(world.services, self._of_service)]
         watches += [Watch(cache, self._of_child) for cache in world.children.values()]
         watches += [
             Watch(world.pods, self._of_pod),
@@ -90,6 +93,9 @@ class Watches:
             Watch(world.revisions, self._of_revision),
         ]
         return watches
+
+    def _of_service(self, change: Change[InferenceService]) -> Iterable[Key]:
+        return [] if self._known(change) else [change.object.metadata.key]
 
     def _of_child(self, change: Change[Child]) -> Iterable[Key]:
         meta = change.object.metadata

@@ -10,7 +10,7 @@ import pytest
 
 from ome.api.types.inference_service import InferenceService
 from ome.services.conditions import Condition
-from ome.services.status import OwnStatus, merge_patch, status_patch
+from ome.services.status import OwnStatus, is_only_status, merge_patch, new_document, own_document
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 STORED: dict[str, Any] = {
@@ -38,6 +38,10 @@ def own(**changes: Any) -> OwnStatus:
         **changes,
     }
     return OwnStatus(**values)
+
+
+def status_patch(stored: InferenceService, wanted: OwnStatus, now: datetime) -> dict[str, Any]:
+    return merge_patch(own_document(stored.status), new_document(stored, wanted, now))
 
 
 def test_nothing_changed_is_no_patch() -> None:
@@ -72,3 +76,24 @@ def test_conditions_of_others_stay_in_the_list() -> None:
 )
 def test_merge_patch(old: dict[str, Any], new: dict[str, Any], patch: dict[str, Any]) -> None:
     assert merge_patch(old, new) == patch
+
+
+CAME_IN = {
+    "what was written": ({}, {}, True),
+    "an edit of the spec": ({"generation": 2}, {}, False),
+    "an annotation": ({"annotations": {"ome.io/rollout-paused": "true"}}, {}, False),
+    "a label": ({"labels": {"team": "a"}}, {}, False),
+    "a finalizer": ({"finalizers": ["example.com/hold"]}, {}, False),
+    "the beginning of a deletion": ({"deletionTimestamp": "2026-05-01T00:00:00Z"}, {}, False),
+    "another's hand in the status": ({}, {"url": "http://elsewhere"}, False),
+}
+
+
+@pytest.mark.parametrize("case", CAME_IN.values(), ids=CAME_IN.keys())
+def test_only_what_was_written_is_known(case: tuple[dict[str, Any], dict[str, Any], bool]) -> None:
+    metadata, status, known = case
+    old = service({})
+    written = new_document(old, own(), NOW)
+    document = {"metadata": {"name": "chat", **metadata}, "status": {**written, **status}}
+    new = msgspec.convert(msgspec.json.decode(msgspec.json.encode(document)), InferenceService)
+    assert is_only_status(old, new, written) is known
