@@ -2,8 +2,8 @@
 """Compares the embedded cluster with the recorded answers of a real Kubernetes API server, and keeps what was reached.
 
 Starts a cluster in a folder of its own, plays the recorded raw requests (wire) and kubectl sessions (twin) that lie
-beside the checkout, and prints both shares. `hack/twin-differs.json` names the steps that are known to differ: another
-one that differs twice in a row fails this program. `--update` writes the file anew.
+beside the checkout, and prints both shares. `hack/twin-differs.json` names the steps that are known to differ, and why:
+another one that differs twice in a row fails this program. `--update` writes the file anew and keeps the reasons.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -65,7 +66,8 @@ def main() -> int:
     if not (RECORDED / "twin" / "run").exists():
         print("left out: the recorded answers are not beside the checkout")
         return 0
-    known = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leaves no cluster behind
+    known: dict[str, dict[str, str]] = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
     outcomes: dict[str, Outcome] = {}
     failed = False
     with tempfile.TemporaryDirectory(prefix="ome-twin-") as name:
@@ -75,7 +77,7 @@ def main() -> int:
             for which in ("wire", "twin"):
                 outcomes[which] = play(which, folder / "kubeconfig")
                 print(f"{which}: {outcomes[which]}", flush=True)
-                new = outcomes[which].differing - set(known.get(which, []))
+                new = outcomes[which].differing - known.get(which, {}).keys()
                 if not new or options.update:
                     continue
                 # These machines are shared: what differs once may have been late; what differs twice is different.
@@ -86,7 +88,11 @@ def main() -> int:
         finally:
             cluster(folder, "down")
     if options.update:
-        KNOWN.write_text(json.dumps({key: sorted(found.differing) for key, found in outcomes.items()}, indent=0) + "\n")
+        found = {
+            which: {step: known.get(which, {}).get(step, "") for step in sorted(outcome.differing)}
+            for which, outcome in outcomes.items()
+        }
+        KNOWN.write_text(json.dumps(found, indent=2) + "\n")
     return 1 if failed else 0
 
 
