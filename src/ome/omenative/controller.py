@@ -37,8 +37,9 @@ from ome.kube.resources import (
 
 from . import names, revisions
 from .actions import WARNING, Plan
-from .encoding import UndecodableStatus, dense
+from .encoding import UndecodableStatus
 from .executor import Done, Executor, Stored, known_status, reference
+from .memory import Memory
 from .observe import Member, Refusal, RenderProblem, Snapshot
 from .planner import owner_of_children, plan
 from .settings import Settings, parse_settings
@@ -101,6 +102,7 @@ class Engine:
             self._groups = caches.of(POD_GROUPS, PodGroup, label_selector=_OWNED, indexes={"owner": _owner_uid})
         self._standalone = Standalone(caches, self._replicas)
         self._expectations = Expectations(environment.clock)
+        self._memories: dict[Key, Memory] = {}
         self._executor = Executor(
             environment.client,
             environment.recorder,
@@ -133,6 +135,7 @@ class Engine:
         replica = self._replicas.get(*key)
         if replica is None:
             self._expectations.forget(key)
+            self._memories.pop(key, None)
             return NothingLeft()
         if not self._expectations.satisfied(key) and not self._expectations.expired(key):
             return After(self._expectations.seconds_left(key))
@@ -165,8 +168,19 @@ class Engine:
     async def _carry_out(
         self, snapshot: Snapshot, decided: Plan, replica: InferenceReplica, settings: Settings
     ) -> Done:
+        form = settings.columnar, settings.max_decoded_instances
+        memory = self._memory(replica)
+        unchanged = decided.blocks is None and decided.status == snapshot.replica.status
+        if unchanged and memory.settled(replica.status, *form):
+            return await self._executor.carry_out(snapshot, decided, None, settings=settings)
         stored = Stored(replica.metadata.resource_version, known_status_of(replica))
-        return await self._executor.carry_out(snapshot, decided, stored, settings=settings)
+        done = await self._executor.carry_out(snapshot, decided, stored, settings=settings)
+        if unchanged and not done.status_written:
+            memory.settle(replica.status, *form)
+        return done
+
+    def _memory(self, replica: InferenceReplica) -> Memory:
+        return self._memories.setdefault(replica.metadata.key, Memory())
 
     async def _undecodable(self, replica: InferenceReplica, error: UndecodableStatus) -> Outcome:
         meta = replica.metadata
@@ -183,9 +197,11 @@ class Engine:
         settings: Settings,
         refusals: Mapping[str, Refusal],
     ) -> Snapshot:
-        status = dense(stored.status, settings.max_decoded_instances)
+        memory = self._memory(stored)
+        status = memory.dense(stored.status, settings.max_decoded_instances)
         replica = msgspec.structs.replace(stored, status=status)
         pods = tuple(self._pods.by_index("owner", replica.metadata.uid))
+        members = memory.members(pods)
         replica, runners, problem = self._template(replica, config)
         update_revision, collisions = status.update_revision, status.collision_count
         if runners and not replica.metadata.deleting and names.FINALIZER in replica.metadata.finalizers:
@@ -193,13 +209,14 @@ class Engine:
         return Snapshot(
             replica=replica,
             pods=pods,
+            members=members,
             revisions=tuple(self._owned_revisions(replica)),
             services=tuple(self._owned_services(replica)),
             runners=runners,
             problem=problem,
             update_revision=update_revision,
             collision_count=collisions,
-            routed=await self._routed(replica, pods),
+            routed=await self._routed(replica, members),
             listed=self._listed(replica),
             nodes=self._nodes_of(pods) if settings.force_delete is not None else {},
             refusals=refusals,
@@ -236,14 +253,15 @@ class Engine:
         What the cache does not show is asked of the API server by creating it: an object that is there answers so.
         """
         owner = owner_uid(replica)
+        memory = self._memory(replica)
         namespace = replica.metadata.namespace
         collisions = replica.status.collision_count
         for _ in range(_COLLISIONS):
-            name, raw = revisions.wanted(replica, runners, collisions)
+            name, raw = memory.wanted(replica, runners, collisions)
             existing = self._revisions.get(namespace, name)
-            if existing is None or revisions.judge(existing, raw, owner) is revisions.Verdict.COLLISION:
+            if existing is None or not memory.reuses(existing, raw, owner):
                 existing = await self._create_revision(replica, name, raw)
-            if revisions.judge(existing, raw, owner) is revisions.Verdict.REUSE:
+            if memory.reuses(existing, raw, owner):
                 return name, collisions
             collisions += 1
         raise AlreadyExists(409, "AlreadyExists", f"no free revision name for {replica.metadata.name}")
@@ -259,9 +277,11 @@ class Engine:
         self._revisions.observe(written)
         return msgspec.json.decode(msgspec.json.encode(written), type=ControllerRevision)
 
-    async def _routed(self, replica: InferenceReplica, pods: Iterable[Pod]) -> Mapping[str, frozenset[str] | None]:
+    async def _routed(
+        self, replica: InferenceReplica, members: Iterable[Member]
+    ) -> Mapping[str, frozenset[str] | None]:
         """Live read of the endpoints of every revision that has a pod to drain: gate False, not deleted yet."""
-        draining = _draining_hashes(replica, pods)
+        draining = _draining_hashes(replica, members)
         routed: dict[str, frozenset[str] | None] = {}
         for digest in sorted(draining):
             service = revision_service(names.service_of(replica), replica.spec.component, digest)
@@ -376,14 +396,15 @@ def _pod_names(slices: Iterable[EndpointSlice], *, ready_only: bool) -> Iterable
             yield target.name
 
 
-def _draining_hashes(replica: InferenceReplica, pods: Iterable[Pod]) -> frozenset[str]:
+def _draining_hashes(replica: InferenceReplica, members: Iterable[Member]) -> frozenset[str]:
     leaving = {
         row.index
         for row in replica.status.instance_statuses
         if row.operation is not None and row.operation.step in ("Drain", "SurgeDrain", "InPlace")
     }
     everything = replica.metadata.deleting
-    members = [Member(pod) for pod in pods]
+    if not everything and not leaving:
+        return frozenset()
     return frozenset(
         member.digest
         for member in members

@@ -116,16 +116,20 @@ class Executor:
 
     # -- plan ----------------------------------------------------------------------------------------------------------
 
-    async def carry_out(self, snapshot: Snapshot, plan: Plan, stored: Stored, *, settings: Settings) -> Done:
-        """Write, tell, act. Raises KubeError when the state could not be recorded: then nothing was acted on."""
+    async def carry_out(self, snapshot: Snapshot, plan: Plan, stored: Stored | None, *, settings: Settings) -> Done:
+        """Write, tell, act. Raises KubeError when the state could not be recorded: then nothing was acted on.
+
+        `stored` None: the caller knows that the status is stored already.
+        """
         done = Done()
-        if plan.blocks is not None:
+        if stored is not None and plan.blocks is not None:
             with_blocks = msgspec.structs.replace(snapshot.replica.status, retry_blocks=plan.blocks)
             stored = await self._write_status(snapshot, with_blocks, stored, settings=settings)
             done.status_written = True
         await self._tell_held(snapshot.replica, plan.held, done)
-        after = await self._write_status(snapshot, plan.status, stored, settings=settings)
-        done.status_written = done.status_written or after is not stored
+        if stored is not None:
+            after = await self._write_status(snapshot, plan.status, stored, settings=settings)
+            done.status_written = done.status_written or after is not stored
         await self._tell(snapshot.replica, plan.notices)
         for action in plan.actions:
             try:

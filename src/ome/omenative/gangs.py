@@ -92,6 +92,8 @@ def keep(work: Work) -> None:
 
 def sweep(work: Work) -> None:
     """Delete groups whose Instance is no more."""
+    if not work.groups:
+        return
     wanted = {name_of(work, index) for index in (*work.rows, *work.members)}
     for name, group in sorted(work.groups.items()):
         if name not in wanted:

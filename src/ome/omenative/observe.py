@@ -55,6 +55,8 @@ class Snapshot:
 
     replica: InferenceReplica
     pods: tuple[Pod, ...] = ()
+    members: tuple[Member, ...] | None = None
+    """The pods as members, by name, where somebody has read them already."""
     revisions: tuple[ControllerRevision, ...] = ()
     services: tuple[Service, ...] = ()
     runners: tuple[Runner, ...] = ()
@@ -148,11 +150,17 @@ class Member:
         return gone_at is None or gone_at > now
 
 
-def members_by_index(pods: Sequence[Pod]) -> dict[int, list[Member]]:
-    """Pods grouped by Instance, each group by name; a pod without a usable index label is left out."""
+def members_of(snapshot: Snapshot) -> tuple[Member, ...]:
+    """The pods of a snapshot as members, by name."""
+    if snapshot.members is not None:
+        return snapshot.members
+    return tuple(Member(pod) for pod in sorted(snapshot.pods, key=lambda pod: pod.metadata.name))
+
+
+def members_by_index(members: Sequence[Member]) -> dict[int, list[Member]]:
+    """Members grouped by Instance, in the order given; a pod without a usable index label is left out."""
     groups: dict[int, list[Member]] = {}
-    for pod in sorted(pods, key=lambda pod: pod.metadata.name):
-        member = Member(pod)
+    for member in members:
         if member.index is not None:
             groups.setdefault(member.index, []).append(member)
     return groups

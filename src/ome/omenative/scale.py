@@ -43,7 +43,8 @@ def adopt(work: Work) -> None:
 
 def plan_indices(work: Work) -> None:
     """Open new rows at the lowest free indices, or start deleting the rows that are too many."""
-    kept = [r for r in work.ordered() if r.phase != "Deleting" and work.replacement_of(r.index) is None]
+    made = work.replacements()
+    kept = [row for row in work.ordered() if row.phase != "Deleting" and row.index not in made]
     if len(kept) > work.size:
         order = sorted(kept, key=lambda row: (not _surging(row), row.phase != "Ready", row.index))
         for row in order[work.size :]:

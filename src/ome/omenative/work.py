@@ -20,7 +20,7 @@ from . import gangs, names, retry
 from .actions import NORMAL, WARNING, Action, CreatePod, DeletePod, Notice, SetGate
 from .budgets import Denial
 from .evidence import Evidence
-from .observe import Member, Snapshot, members_by_index
+from .observe import Member, Snapshot, members_by_index, members_of
 from .settings import Settings
 from .strategy import Slot, desired, gang_of, strategy_of
 
@@ -30,6 +30,9 @@ POLL = timedelta(seconds=5)
 ENDPOINTS_AGAIN = timedelta(seconds=1)
 REFUSED_RETRY = timedelta(seconds=10)
 """Pause after a refusal of the environment (quota, a namespace that is going away)."""
+
+
+_SINGLE = {ordinal: ((names.DEFAULT_RUNNER, ordinal),) for ordinal in (0, 1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +65,11 @@ class Work:
         """What Instances roll to: the update revision, or the one of an explicit roll-back."""
         self.rows: dict[int, InstanceStatus] = {row.index: row for row in self.status.instance_statuses}
         self.blocks = self.status.retry_blocks
-        self.members = members_by_index(snapshot.pods)
+        self.members = members_by_index(members_of(snapshot))
         self.groups = {group.metadata.name: group for group in snapshot.pod_groups}
         self.touched_groups: set[str] = set()
+        kinds = {runner for runner, _ in self.gang} or {names.DEFAULT_RUNNER}
+        self._strangers = any(member.runner not in kinds for found in self.members.values() for member in found)
         self.failing: list[Failing] = []
         self.failed: set[int] = set()
         """Instances whose operation ended in this pass: they are seen `Failed` before anything new starts on them."""
@@ -104,7 +109,7 @@ class Work:
 
     def slots(self, row: InstanceStatus) -> tuple[Slot, ...]:
         """The pods that the Instance consists of, between updates."""
-        return self.gang or ((names.DEFAULT_RUNNER, row.active_ordinal),)
+        return self.gang or _SINGLE.get(row.active_ordinal) or ((names.DEFAULT_RUNNER, row.active_ordinal),)
 
     def canonical(self, row: InstanceStatus) -> list[Member]:
         """The live pods in the Instance's own slots."""
@@ -113,6 +118,8 @@ class Work:
 
     def reshaped(self, row: InstanceStatus) -> bool:
         """Whether the Instance still consists of other kinds of pods than the template has now."""
+        if not self._strangers:
+            return False
         runners = {runner for runner, _ in self.slots(row)}
         return any(member.live and member.runner not in runners for member in self.pods(row.index))
 
@@ -122,12 +129,10 @@ class Work:
             return self.per_instance
         return sum(member.live for member in self.pods(row.index))
 
-    def replacement_of(self, index: int) -> InstanceStatus | None:
-        """The source row whose gang surge builds the row at `index`."""
-        return next(
-            (row for row in self.rows.values() if row.operation is not None and row.operation.surge_index == index),
-            None,
-        )
+    def replacements(self) -> frozenset[int]:
+        """The indices that gang surges build replacements at."""
+        found = (row.operation.surge_index for row in self.rows.values() if row.operation is not None)
+        return frozenset(index for index in found if index is not None)
 
     def pod_name(self, index: int, ordinal: int, runner: str = names.DEFAULT_RUNNER) -> str:
         return names.pod_name(self.base, index, runner, ordinal)
