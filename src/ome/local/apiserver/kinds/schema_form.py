@@ -65,7 +65,9 @@ def _is_plain_list(word: str, value: Any) -> bool:
         return True
     if word == "x-kubernetes-validations":
         return all(
-            type(rule) is dict and all(text and type(text) is _RULE.get(name) for name, text in rule.items())
+            type(rule) is dict
+            and "rule" in rule
+            and all(text and type(text) is _RULE.get(name) for name, text in rule.items())
             for rule in value
         )
     return all(type(text) is str for text in value)
