@@ -90,3 +90,11 @@ async def test_a_server_without_nodes_says_so(api: Api) -> None:
     await api.post(PODS, pod("p", spec={"nodeName": "n"}))
     assert (await api.get(f"{PODS}/p/exec?command=ls")).status == 500
     assert (await api.get(f"{PODS}/p/log"))["message"].startswith("Internal error occurred: no logs are kept")
+
+
+@with_api(logs=KUBELET, execs=KUBELET)
+async def test_what_is_not_served_says_what_is(api: Api) -> None:
+    await api.post(PODS, pod("p", spec={"nodeName": "n"}))
+    answer = await api.get(f"{PODS}/p/proxy/index.html")
+    assert (answer.status, answer["reason"]) == (503, "ServiceUnavailable")
+    assert "kubectl port-forward" in answer["message"]

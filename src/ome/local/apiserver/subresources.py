@@ -327,7 +327,8 @@ class Subresources:
             ports = [int(port) for text in query.all("ports") for port in text.split(",") if port.isdigit()]
             return HttpResponse(101, upgrade=self._execs.port_forward(pod, ports))
         if sub not in ("exec", "attach"):
-            raise internal_error(f"{call.type.plural}/{sub} is not served")
+            text = f"the embedded cluster does not serve {call.type.plural}/{sub}; kubectl port-forward reaches pods"
+            raise Problem(503, "ServiceUnavailable", text)
         options = ExecOptions(
             self._container(pod, query.get("container")),
             tuple(query.all("command")),
