@@ -44,7 +44,6 @@ class Schedule:
     crash_after: bool = False
     crash_at: bytes = b""  # the manager dies when a write with this word was committed
     full: bool = False
-    calm: bool = False
 
     def say(self, text: str) -> None:
         self.told.append(f"{asyncio.get_running_loop().time():8.2f}  {text}")
@@ -137,7 +136,7 @@ def foreign_pod(schedule: Schedule, name: str) -> None:
 # -- the user ----------------------------------------------------------------------------------------------------------
 
 
-def image(schedule: Schedule, good: float = 0.6) -> str:
+def image(schedule: Schedule, good: float = 0.5) -> str:
     """An image of the user's choice; often one that does not work."""
     if schedule.dice.random() < good:
         schedule.version += 1
@@ -205,7 +204,11 @@ def _pause(schedule: Schedule) -> int:
 
 def _release(schedule: Schedule) -> int:
     blocks = schedule.world.blocks()
+    if not blocks and schedule.dice.random() < 0.8:
+        return 11  # nothing to release: time for something to fail
     value = schedule.dice.choice([block["targetRevision"] for block in blocks]) if blocks else "nothing"
+    if schedule.dice.random() < 0.4:
+        value = value.rpartition("-")[2]
     schedule.say(f"release {value}")
     schedule.world.annotate("ome.io/release-held-revision", value)
     return schedule.dice.choice((0, 1, 5))
@@ -395,7 +398,7 @@ ACTS: list[tuple[int, Callable[[Schedule], int]]] = [
     (6, _edit_shape),
     (6, _scale),
     (4, _pause),
-    (5, _release),
+    (7, _release),
     (3, _reset),
     (6, _kill_pod),
     (3, _crash_container),

@@ -47,8 +47,8 @@ class Ledger:
     def __init__(self) -> None:
         self._owed: dict[Gateway, Counter[str]] = {}
         self._optional: dict[Gateway, Counter[str]] = {}
-        self.held: Counter[str] = Counter()
-        """RetryHeld still to be said, by revision: owed by whoever leads."""
+        self.held: dict[str, float] = {}
+        """RetryHeld still to be said, by revision, and since when: owed by whoever leads."""
 
     def book(self, actor: Gateway, reason: str, *, optional: bool = False) -> None:
         """A transition was committed by `actor`. Optional: the event may follow, and need not."""
@@ -65,7 +65,7 @@ class Ledger:
         reason = event["reason"]
         if reason == "RetryHeld":
             revision = next((name for name in self.held if f" {name} " in event["message"]), "")
-            if not self.held[revision]:
+            if not revision:
                 return f"RetryHeld is doubled: {event['message']}"
             del self.held[revision]
             return ""
@@ -84,7 +84,7 @@ class Ledger:
         """The debts that are open although nothing goes on any more."""
         open_ = {reason: count for owed in self._owed.values() for reason, count in owed.items() if count > 0}
         if self.held:
-            open_["RetryHeld"] = sum(self.held.values())
+            open_["RetryHeld"] = len(self.held)
         return ", ".join(f"{count} {reason} missing" for reason, count in open_.items())
 
 
