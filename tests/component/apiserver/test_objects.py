@@ -269,3 +269,5 @@ async def test_a_service_gets_an_address_and_keeps_it(api: Api) -> None:
     other = {**body, "metadata": {"name": "t"}, "spec": {"ports": [{"port": 80}], "clusterIP": address}}
     taken = await api.post(path, other)
     assert (taken.status, "provided IP is already allocated" in taken["message"]) == (422, True)
+    await api.delete(f"{path}/s")
+    assert (await api.post(path, other))["spec.clusterIP"] == address

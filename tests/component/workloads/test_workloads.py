@@ -410,6 +410,7 @@ async def test_a_dead_node_loses_its_pods_and_comes_back(world: World) -> None:
 
 
 @pytest.mark.embedded_only("counts requests of the controllers alone")
+@pytest.mark.embedded_only("waits for minutes of real time")
 @in_world(nodes=0, installed=False)
 async def test_a_pod_on_a_node_that_does_not_exist_is_collected_after_a_while(world: World) -> None:
     await world.make_namespace(NAMESPACE)
@@ -467,3 +468,33 @@ async def test_settled_workloads_cost_no_write(world: World) -> None:
     sent.clear()
     await world.sleep(600)
     assert [(request.method, request.path) for request in sent if request.is_write] == []
+
+
+@in_world(nodes=1, installed=False)
+async def test_a_budget_finds_its_pods_however_it_selects_them(world: World) -> None:
+    await world.make_namespace(NAMESPACE)
+
+    def budget(name: str, selector: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {"maxUnavailable": 1, "selector": selector},
+        }
+
+    expression = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
+    await world.create(
+        workload("Deployment", replicas=2),
+        budget("labels", {"matchLabels": {"app": "web"}}),
+        budget("expression", expression),
+        budget("everything", {}),
+        budget("nothing", {"matchLabels": {"app": "other"}}),
+    )
+
+    async def expects(count: int) -> None:
+        found = {item["metadata"]["name"]: item["status"]["expectedPods"] for item in await world.list(PDBS, NAMESPACE)}
+        assert found == {"labels": count, "expression": count, "everything": count, "nothing": 0}
+
+    await world.eventually(lambda: expects(2))
+    await world.merge(DEPLOYMENTS, "web", NAMESPACE, {"spec": {"replicas": 4}})
+    await world.eventually(lambda: expects(4))
