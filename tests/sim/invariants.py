@@ -111,6 +111,7 @@ class Invariants:
             self._created(actor, new)
         elif leaving and old is not None:
             self._leaves(old, "deleted")
+            require(not self._routed(old), f"{meta['name']} was deleted while an endpoint still sent requests to it")
         elif old is not None and gate(old) == "True" and gate(new) == "False":
             self._leaves(old, "taken out of rotation")
 
@@ -159,6 +160,15 @@ class Invariants:
         require(step in DRAINING, f"{name} {how} with operation {operation.get('type')}/{step}, phase {row['phase']}")
         if step == "SurgeDrain":
             require(self._taken_over(row), f"{name} {how} although its successor was never seen ready")
+
+    def _routed(self, pod: Json) -> bool:
+        """Whether its revision's Service lists it as ready, and rightly so not long ago: it was not drained."""
+        if gate(pod) == "" or self.world.replica()["metadata"].get("deletionTimestamp"):
+            return False
+        service = f"chat-engine-rev-{digest_of(pod)}"
+        found = self.world.server.get("endpointslices", "prod", service) or {}
+        uid = pod["metadata"]["uid"]
+        return any(e["targetRef"]["uid"] == uid and e["conditions"]["ready"] for e in found.get("endpoints") or [])
 
     def _taken_over(self, row: Json, *, within: float | None = None, window: float = 0.0) -> bool:
         """Whether the pods that take over in this surge were Ready for `window` seconds, and lately (`within`)."""
