@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ome.api.meta import parse_timestamp
-from tests.sim.play import block, condition, play, settled, state
+from tests.sim.play import block, condition, gates, play, settled, state
 from tests.sim.world import CHART, Json, World, gang
 
 SURGE = {"updateStrategy": {"type": "SurgeThenDrain", "rollingUpdate": {"maxSurge": 1}}}
@@ -303,5 +303,35 @@ def test_a_paused_gang_surge_stops_at_its_step(seconds: int) -> None:
         assert [(row.get("operation") or {}).get("step") for row in world.rows()] == steps
         world.change(paused=None)
         await settled(world)
+
+    play(story)
+
+
+@pytest.mark.spec("ON-16")
+def test_a_replacement_that_was_routed_to_is_drained_before_it_is_taken_back() -> None:
+    async def story(world: World) -> None:
+        apply(world, replicas=1)
+        await settled(world)
+        world.change(minReadySeconds=60)
+        world.image("sglang:v2")
+        await world.until(lambda: gates(world).get("chat-engine-1-leader-0") == "True", limit=20)
+        await world.run(3)
+        routed: list[str] = []
+
+        def look(event: str, collection: str, old: Json | None, new: Json) -> None:
+            leaving = "deletionTimestamp" in new["metadata"] and "deletionTimestamp" not in (old or new)["metadata"]
+            if collection != "pods" or not leaving:
+                return
+            for found in world.server.list("endpointslices"):
+                if "-rev-" in found["metadata"]["name"] and "headless" not in found["metadata"]["name"]:
+                    ready = [e["targetRef"]["name"] for e in found["endpoints"] if e["conditions"]["ready"]]
+                    routed.extend(name for name in ready if name == new["metadata"]["name"])
+
+        world.server.delete(("pods", "prod", "chat-engine-1-worker-0"), 0)
+        world.server.hear = look
+        world.image("sglang:v3")
+        await world.run(10)
+        assert [event["type"] for event in world.events("GangSurgeAbandoned")] == ["Normal"]
+        assert routed == []
 
     play(story)

@@ -49,12 +49,13 @@ def extras(members: Sequence[Member], now: datetime) -> list[Member]:
 
 def held_slots(row: InstanceStatus | None, members: Sequence[Member], now: datetime) -> int:
     """Surge slots of one single-pod Instance: extra pods, and a started surge whose pod does not exist yet."""
-    slots = len(extras(members, now))
     operation = row.operation if row is not None else None
     if row is None or operation is None or operation.type != "Update" or operation.step != "Surge":
-        return slots
-    pending = not any(member.live and member.ordinal == 1 - row.active_ordinal for member in members)
-    return slots + 1 if pending else slots
+        return len(extras(members, now))
+    new = [member for member in members if member.live and member.ordinal == 1 - row.active_ordinal]
+    evicted = [member for member in new if member.operation != operation.id]  # of an earlier attempt: its slot is ours
+    pending = len(new) == len(evicted)
+    return len(extras([member for member in members if member not in evicted], now)) + pending
 
 
 def surge(

@@ -53,6 +53,7 @@ Key = tuple[str, str]
 _OWNED: Final = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
 _SERVICE_NAME: Final = "kubernetes.io/service-name"
 _REVISION_SERVICE: Final = re.compile(r"^(.+)-rev-[0-9a-f]{8}$")
+_DRAINING: Final = ("Drain", "SurgeDrain", "InPlace", "GangSurgeTargetCleanup")
 _COLLISIONS: Final = 16
 _ROUNDS: Final = 3
 """Decisions in one pass: a refused pod and an answered mailbox are judged at once."""
@@ -400,7 +401,7 @@ def _draining_hashes(replica: InferenceReplica, members: Iterable[Member]) -> fr
     leaving = {
         row.index
         for row in replica.status.instance_statuses
-        if row.operation is not None and row.operation.step in ("Drain", "SurgeDrain", "InPlace")
+        if row.operation is not None and row.operation.step in _DRAINING
     }
     everything = replica.metadata.deleting
     if not everything and not leaving:

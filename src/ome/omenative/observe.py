@@ -116,6 +116,11 @@ class Member:
         return condition is not None and condition.true
 
     @property
+    def was_gated(self) -> bool:
+        """Whether the gate was ever set: a pod without it was never routed to."""
+        return self.pod.condition(names.GATE) is not None
+
+    @property
     def serving(self) -> bool:
         return self.containers_ready and self.gate
 

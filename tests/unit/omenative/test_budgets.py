@@ -58,6 +58,9 @@ def test_surge_slots() -> None:
     shown = [*old, member(f"{C}-0-default-1")]
     assert start(1, pending, shown) == budgets.Denial("per-Component surge budget 1 exhausted (would become 2)")
     assert start(1, pending, shown, 2) is None
+    # The old pod is lost and only an earlier attempt's leftover is there: the surge's own pod is still to come.
+    lost = [member(f"{C}-0-default-1"), member(f"{C}-1-default-0")]
+    assert start(1, pending, lost) == budgets.Denial("per-Component surge budget 1 exhausted (would become 2)")
 
     going = [*old, member(f"{C}-0-default-1", gone_in=600)]
     text = (
