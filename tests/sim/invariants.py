@@ -250,6 +250,12 @@ class Invariants:
         require(len(others) <= KEPT_OTHERS, f"{len(others)} blocks beside the target's")
         for block in after.get("retryBlocks") or []:
             self._block(was.get(block["targetRevision"]), block)
+        for index, row in rows.items():
+            name = row.get("runningRevision", "")
+            if _ready_on(row, name) and not _ready_on(was_rows.get(index, {}), name) and name in names:
+                again = next(block for block in after["retryBlocks"] if block["targetRevision"] == name)
+                fresh = again.get("lastFailureAt") != was.get(name, {}).get("lastFailureAt")
+                require(fresh, f"{name}: the block outlives that Instance {index} is Ready on it")
         for name, block in was.items():
             if name not in names and block["state"] == "Held":
                 self._left(actor, old, after, name, rows, was_rows)
@@ -312,7 +318,7 @@ def digest_of(pod: Json) -> str:
 
 
 def _ready_on(row: Json, revision: str) -> bool:
-    return row["phase"] == "Ready" and row.get("runningRevision") == revision
+    return row.get("phase") == "Ready" and row.get("runningRevision") == revision
 
 
 def gate(pod: Json) -> str:
