@@ -52,8 +52,15 @@ class RevisionCollector:
             grace=self.grace,
             now=now,
         )
+        now_referenced: set[str] | None = None
         for action in plan.actions:
             try:
+                if isinstance(action, Delete):
+                    # The caches may be late, and a pass takes a while: what goes is asked for once more.
+                    if now_referenced is None:
+                        now_referenced = await self._referenced_now()
+                    if action.revision.name in now_referenced | self._referenced():
+                        continue
                 await self._act(action)
             except (Conflict, NotFound):
                 continue
@@ -66,6 +73,10 @@ class RevisionCollector:
     def _referenced(self) -> set[str]:
         """Whatever `autoSync` says."""
         return {name for service in self.services.list() for name in _references(service)}
+
+    async def _referenced_now(self) -> set[str]:
+        listing = await self.client.list(INFERENCE_SERVICES, into=InferenceService)
+        return {name for service in listing.items for name in _references(service)}
 
     async def _act(self, action: Action) -> None:
         revision = action.revision

@@ -6,6 +6,7 @@ Asynchronous, cache first: a pinned service with nothing to do costs no API call
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
@@ -13,7 +14,7 @@ from ome.api import keys
 from ome.api.core import ControllerRevision
 from ome.kube.cache import Cache
 from ome.kube.client import Client
-from ome.kube.errors import AlreadyExists, KubeError, NotFound
+from ome.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from ome.kube.resources import CONTROLLER_REVISIONS
 from ome.runtimes.pinning import (
     Ensure,
@@ -78,7 +79,9 @@ class RevisionStore:
         cached = [StoredRevision.of(item) for item in self._cache.by_index(BY_RUNTIME_AND_HASH, key)]
         found = reusable(draft, cached)
         if found is not None:
-            return Ensured(found.name)
+            kept = await self._keep(found)
+            if kept is not None:
+                return kept
         try:
             listing = await self._client.list(
                 CONTROLLER_REVISIONS, self._namespace, label_selector=draft.selector, into=ControllerRevision
@@ -86,11 +89,37 @@ class RevisionStore:
         except KubeError as error:
             return EnsureFailed(f"list ControllerRevisions in {self._namespace}: {error}")
         found = reusable(draft, [StoredRevision.of(item) for item in listing.items])
-        return Ensured(found.name) if found is not None else await self._create(draft)
+        if found is None:
+            return await self._create(draft)
+        kept = await self._keep(found)
+        return kept or EnsureFailed(f"keep revision {found.name}: it was changed or collected meanwhile")
 
-    async def resolve_pin(self, known: PinInput) -> PinDecision:
+    async def _keep(self, revision: StoredRevision) -> Ensured | EnsureFailed | None:
+        """Take the collector's mark off a revision that is about to be pinned: it deletes only what it last saw, so it
+        spares this one. None when the revision is no longer as it was seen."""
+        if keys.GC_ELIGIBLE_SINCE not in revision.annotations:
+            return Ensured(revision.name)
+        body = {
+            "metadata": {
+                "uid": revision.uid,
+                "resourceVersion": revision.version,
+                "annotations": {keys.GC_ELIGIBLE_SINCE: None},
+            }
+        }
+        try:
+            written = await self._client.patch(CONTROLLER_REVISIONS, revision.name, self._namespace, body)
+        except (Conflict, NotFound):
+            return None
+        except KubeError as error:
+            return EnsureFailed(f"keep revision {revision.name}: {error}")
+        self._cache.observe(written)
+        return Ensured(revision.name)
+
+    async def resolve_pin(
+        self, known: PinInput, *, confirm: Callable[[], Awaitable[bool]] | None = None
+    ) -> PinDecision:
         """`decide_pin`, its questions answered. Does not write status: the decision's `state` is the caller's to
-        persist."""
+        persist. `confirm`: whether the live spec is still that, asked before a pin moves to it."""
         for _ in range(_MOST_QUESTIONS):
             match decide_pin(known):
                 case LookUp(name):
@@ -100,6 +129,12 @@ class RevisionStore:
                         return PinError(f"get revision {name}: {error}")
                     known = replace(known, revisions={**known.revisions, name: revision})
                 case Ensure(draft):
+                    live = f"resolve live runtime {known.intent.runtime}"
+                    try:
+                        if confirm is not None and not await confirm():
+                            return PinError(f"{live}: it was changed meanwhile")
+                    except KubeError as error:
+                        return PinError(f"{live}: {error}")
                     known = replace(known, ensured=await self.ensure(draft))
                 case decision:
                     return decision

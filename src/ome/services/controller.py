@@ -18,12 +18,20 @@ from ome.api.meta import ObjectReference
 from ome.api.types.inference_service import InferenceService
 from ome.kube.cache import Change, Key
 from ome.kube.controller import After, Controller, Done, Environment, Outcome, Retry
-from ome.kube.errors import Forbidden, Invalid, KubeError, NamespaceTerminating, NotFound
-from ome.kube.resources import CLUSTER_SERVING_RUNTIMES, INFERENCE_SERVICES, SERVING_RUNTIMES
+from ome.kube.errors import Conflict, Forbidden, Invalid, KubeError, NamespaceTerminating, NotFound
+from ome.kube.resources import (
+    CLUSTER_SERVING_RUNTIMES,
+    DEPLOYMENTS,
+    INFERENCE_REPLICAS,
+    INFERENCE_SERVICES,
+    LEADER_WORKER_SETS,
+    SERVING_RUNTIMES,
+)
 from ome.rendering.model import Rendering
 from ome.rendering.modes import is_virtual
 from ome.rendering.render import render
-from ome.runtimes.pinning import PinState
+from ome.runtimes.live_check import LiveCheck
+from ome.runtimes.pinning import PinIntent, PinState
 from ome.runtimes.revision_store import RevisionStore
 
 from .children import Child
@@ -55,6 +63,7 @@ _DETAIL_SECONDS = 1.0
 _SECOND_LOOK_SECONDS = 1.0
 # The children of a new service report in swarms, and every write of a pass comes back as a change.
 _REST_SECONDS = 0.1
+_WORKLOADS = frozenset({DEPLOYMENTS, INFERENCE_REPLICAS, LEADER_WORKER_SETS})
 _DETAILS = frozenset({"modelStatus", "components", "conditions"})
 
 
@@ -92,7 +101,8 @@ class InferenceServiceController:
         self._world = World(environment)
         self._waiting = Waiting()
         store = RevisionStore(environment.client, self._world.revisions, environment.namespace)
-        self._resolver = Resolver(self._world, store, _quota_resources(environment.flags))
+        live_check = LiveCheck(environment.client, self._world.serving_runtimes, self._world.cluster_runtimes)
+        self._resolver = Resolver(self._world, store, live_check, _quota_resources(environment.flags))
         self._memories: dict[Key, _Memory] = {}
         if not self._world.served.pod_monitors:
             log.info("PodMonitor is not served, components get none until the manager restarts with its CRD present")
@@ -255,6 +265,13 @@ class InferenceServiceController:
         try:
             if plan.pin is not None:
                 await self._persist_pin(service, plan.pin)
+            elif await self._moved_on(snapshot, memory, plan):
+                return After(_REST_SECONDS)
+        except Conflict:
+            return After(_REST_SECONDS)  # the pin was decided for a service that is no longer so
+        except KubeError as error:
+            return Retry(error)
+        try:
             for wave in plan.writes:
                 await self._apply_wave(snapshot, memory, wave)
             for removal in plan.removals:
@@ -271,7 +288,7 @@ class InferenceServiceController:
         status = plan.status
         if failure is not None:
             status = plan.unwritten or replace(status, observed_generation=service.status.observed_generation)
-        wait = await self._report(service.metadata.key, memory, status, urgent=bool(plan.events))
+        wait = await self._report(service, memory, status, urgent=bool(plan.events))
         if wait is not None:
             return Retry(failure) if failure is not None else After(wait)
         for event in plan.events:
@@ -281,6 +298,28 @@ class InferenceServiceController:
         if plan.retry:
             return Retry(RuntimeError(memory.cause or "the service cannot be reconciled yet"))
         return Done() if plan.recheck is None else After(plan.recheck)
+
+    async def _moved_on(self, snapshot: Snapshot, memory: _Memory, plan: Plan) -> bool:
+        """Whether a service that follows its runtime was edited since it was observed, when its workload is to change.
+
+        The caches of services and of runtimes run ahead of one another: the service may be pinned by now.
+        """
+        service = snapshot.service
+        if PinIntent.of(service) is not None or not self._rewrites(snapshot, memory, plan):
+            return False
+        meta = service.metadata
+        live: dict[str, Any] | None = await self._client.find(INFERENCE_SERVICES, meta.name, meta.namespace)
+        if live is None:
+            return True
+        self._world.services.observe(live)
+        return bool((live["metadata"]["uid"], live["metadata"].get("generation")) != (meta.uid, meta.generation))
+
+    def _rewrites(self, snapshot: Snapshot, memory: _Memory, plan: Plan) -> bool:
+        items = (item for wave in plan.writes for item in wave if item.resource in _WORKLOADS)
+        return any(
+            item.body is not None and item.key in snapshot.children and not self._is_there(snapshot, memory, item)
+            for item in items
+        )
 
     async def _apply_wave(self, snapshot: Snapshot, memory: _Memory, wave: Wave) -> None:
         """Write what is not there yet, side by side. Raises the first error, after all have been tried."""
@@ -327,7 +366,10 @@ class InferenceServiceController:
     # -- reporting -----------------------------------------------------------------------------------------------------
 
     async def _persist_pin(self, service: InferenceService, pin: PinState) -> None:
-        """Pin and token are on record before any object changes, and a drift that they end is gone with them."""
+        """Pin and token are on record before any object changes, and a drift that they end is gone with them.
+
+        Raises Conflict when the service was written meanwhile: its owner may have taken the token back.
+        """
         conditions = own_document(service.status).get("conditions") or []
         left = [condition for condition in conditions if condition["type"] != RUNTIME_DRIFTED]
         body: dict[str, Any] = {
@@ -336,16 +378,21 @@ class InferenceServiceController:
         }
         if pin.drift is None and len(left) != len(conditions):
             body["conditions"] = left
-        await self._patch_status(service.metadata.key, body)
+        meta = service.metadata
+        guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        await self._patch_status(meta.key, body, guard)
 
-    async def _report(self, key: Key, memory: _Memory, status: OwnStatus, *, urgent: bool) -> float | None:
+    async def _report(
+        self, observed: InferenceService, memory: _Memory, status: OwnStatus, *, urgent: bool
+    ) -> float | None:
         """Write the status if it changed. Seconds to wait when only details changed just after the last write.
 
         `urgent`: an event goes with it, so it is not put off.
         """
+        key, uid = observed.metadata.key, observed.metadata.uid
         service = self._world.service(key)
-        if service is None:
-            return None
+        if service is None or service.metadata.uid != uid:
+            return None  # gone, or another of the same name: the status is not its own
         expected = new_document(service, status, self._environment.clock.now())
         patch = merge_patch(own_document(service.status), expected)
         if not patch:
@@ -357,7 +404,7 @@ class InferenceServiceController:
                 return wait
         memory.expected = expected
         try:
-            await self._patch_status(key, patch)
+            await self._patch_status(key, patch, {"uid": uid})
         except NotFound:
             return None
         except (Invalid, Forbidden) as error:
@@ -369,9 +416,10 @@ class InferenceServiceController:
         memory.reported_at = now
         return None
 
-    async def _patch_status(self, key: Key, body: dict[str, Any]) -> None:
+    async def _patch_status(self, key: Key, status: dict[str, Any], metadata: dict[str, Any]) -> None:
         namespace, name = key
-        written = await self._client.patch(INFERENCE_SERVICES, name, namespace, {"status": body}, subresource="status")
+        body = {"metadata": metadata, "status": status}
+        written = await self._client.patch(INFERENCE_SERVICES, name, namespace, body, subresource="status")
         self._world.services.observe(written)
 
     def _is_known(self, change: Change[InferenceService]) -> bool:

@@ -27,6 +27,7 @@ from ome.rendering.models import is_sharded, overlay_environment_name, overlay_m
 from ome.runtimes import pinning
 from ome.runtimes.accelerators import AcceleratorClassNotFoundError, choose_accelerator
 from ome.runtimes.inheritance import ChainError
+from ome.runtimes.live_check import LiveCheck
 from ome.runtimes.lookup import ResolvedRuntime, RuntimeNotFoundError, UnsupportedKindError, disabled_text
 from ome.runtimes.pinning import PinDecision, PinInput, PinIntent, PinState, resolve_live
 from ome.runtimes.revision_store import RevisionStore
@@ -124,9 +125,16 @@ class Models:
 class Resolver:
     """Resolves services, remembering the last decision of each while nothing it was made from has changed."""
 
-    def __init__(self, world: World, store: RevisionStore, quota_resources: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        store: RevisionStore,
+        live_check: LiveCheck,
+        quota_resources: tuple[str, ...] | None = None,
+    ) -> None:
         self._world = world
         self._store = store
+        self._live_check = live_check
         self._quota_resources = quota_resources
         self._pins: dict[str, _Pinned] = {}
         self._selections: dict[str, _Selected] = {}
@@ -219,13 +227,17 @@ class Resolver:
         if remembered is not None and revision is not None and remembered.known == known:
             return remembered.decision
         decision = await self._store.resolve_pin(
-            PinInput(intent=intent, state=state, live=live, ome_namespace=self._world.namespace)
+            PinInput(intent=intent, state=state, live=live, ome_namespace=self._world.namespace),
+            confirm=lambda: self._is_live(live),
         )
         if isinstance(decision, pinning.Render | pinning.Freeze):
             self._pins[service.metadata.uid] = _Pinned(known, decision)
         else:
             self._pins.pop(service.metadata.uid, None)
         return decision
+
+    async def _is_live(self, live: pinning.Live) -> bool:
+        return isinstance(live, pinning.LiveFound) and await self._live_check.confirms(live.runtime.chain)
 
     def _revision(self, name: str) -> ControllerRevision | None:
         return self._world.revisions.get(self._world.namespace, name) if name else None

@@ -9,8 +9,11 @@ import pytest
 
 from ome.api.core import ControllerRevision
 from ome.api.meta import timestamp
+from ome.api.types.inference_service import InferenceService
 from ome.api.types.runtimes import ClusterServingRuntime, ServingRuntime
 from ome.kube import requests
+from ome.kube.cache import Caches
+from ome.kube.errors import Conflict
 from ome.kube.resources import (
     ACCELERATOR_CLASSES,
     CLUSTER_SERVING_RUNTIMES,
@@ -23,6 +26,7 @@ from ome.kube.resources import (
 from ome.runtimes.lookup import NamedRuntimes
 from ome.runtimes.pinning import Ensured, EnsureFailed, Freeze, PinInput, PinIntent, PinState, Render, resolve_live
 from ome.runtimes.reading import CachedRuntimes
+from ome.runtimes.revision_collector import WORLD, RevisionCollector
 from ome.runtimes.revision_store import BY_RUNTIME_AND_HASH, RevisionStore, index_revision
 from ome.runtimes.revisions import draft_revision
 from tests.support.world import World, in_world
@@ -245,6 +249,24 @@ async def test_an_old_mark_deletes_at_once_and_a_broken_one_is_set_anew(world: W
     assert left["annotations"][MARK] == timestamp(world.clock.now())[:16] + left["annotations"][MARK][16:]
 
 
+@pytest.mark.spec("RR-26")
+@in_world(workloads=False)
+async def test_a_revision_is_not_deleted_while_a_service_that_no_cache_shows_yet_names_it(world: World) -> None:
+    await world.make_namespace("prod")
+    old = timestamp(world.clock.now() - timedelta(days=2))
+    named, other = revision(1, **{MARK: old}), revision(2, **{MARK: old})
+    await world.create(named, other)
+    environment = world.environment()
+    revisions = environment.caches.of(CONTROLLER_REVISIONS, ControllerRevision, namespace="ome")
+    world.start(environment.caches.run())
+    await environment.caches.wait_synced()
+    await world.create(service("late", named["metadata"]["name"]))
+    blind = Caches(environment.client, world.clock).of(INFERENCE_SERVICES, InferenceService)
+    collector = RevisionCollector(environment.client, world.clock, blind, revisions, "ome", 0, timedelta(days=1))
+    await collector.reconcile(WORLD)
+    assert set(await held(world)) == {named["metadata"]["name"]}
+
+
 class Pins:
     """A store and a reader over the world's caches, as the services room has them."""
 
@@ -322,6 +344,22 @@ async def test_edits_store_nothing_and_each_advance_stores_one(world: World) -> 
         state = advanced.state
         assert len(await held(world)) == count
     assert state.revision == REVISION_90
+
+
+@pytest.mark.spec("RR-26")
+@in_world(workloads=False)
+async def test_what_is_about_to_be_pinned_loses_its_mark_before(world: World) -> None:
+    """The collector deletes what it saw marked, and that version only: it cannot take a revision from under a pin."""
+    draft = draft_revision("ServingRuntime", NAME, NAMESPACE, example())
+    marked = draft.to_object("ome")
+    marked["metadata"]["annotations"][MARK] = timestamp(world.clock.now() - timedelta(days=2))
+    await world.create(marked)
+    seen = (await held(world))[REVISION_90]["resourceVersion"]
+    room = await pins(world)
+    assert await room.store.ensure(draft) == Ensured(REVISION_90)
+    assert MARK not in (await held(world))[REVISION_90]["annotations"]
+    with pytest.raises(Conflict):
+        await world.client.delete(CONTROLLER_REVISIONS, REVISION_90, "ome", resource_version=seen)
 
 
 @in_world(workloads=False)

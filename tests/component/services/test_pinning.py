@@ -16,7 +16,10 @@ from ome.kube.resources import (
     PODS,
     SERVICES,
     SERVING_RUNTIMES,
+    Resource,
 )
+from ome.local.apiserver.faults import Fault, FaultKind
+from ome.local.apiserver.http import HttpRequest
 from ome.runtimes.revisions import draft_revision
 
 from .objects import model_and_runtime, pinned, runtime, service, serving
@@ -563,5 +566,104 @@ def test_a_terminating_namespace_takes_its_service_along_quietly() -> None:
         assert await stage.find(INFERENCE_SERVICES, "chat") is None
         assert await stage.find(NAMESPACES, "prod") is None
         assert await stage.revisions() == [A]
+
+    run(scenario)
+
+
+async def lag(stage: Stage, resource: Resource) -> None:
+    """From now on the manager sees nothing new of a resource, while it sees everything else."""
+    assert stage.restart is not None
+    asked = {"list": 0, "watch": 0}
+
+    def fault(request: HttpRequest) -> Fault | None:
+        if request.method != "GET" or not request.path.endswith(f"/{resource.plural}"):
+            return None
+        verb = "watch" if "watch" in request.query else "list"
+        asked[verb] += 1
+        if asked[verb] > 1:
+            return Fault(FaultKind.TIMEOUT_BEFORE)
+        return Fault(FaultKind.DROP_STREAM, after=1) if verb == "watch" else None
+
+    await stage.settle(30)
+    stage.fault = fault
+    await stage.restart()
+    await stage.settle(30)
+    (item,) = (await stage.client.list(resource, "prod")).items
+    await stage.client.patch(resource, item["metadata"]["name"], "prod", {"metadata": {"labels": {"touched": "yes"}}})
+    await stage.settle(30)
+
+
+@pytest.mark.spec("RR-15", "RR-10")
+def test_a_token_that_was_taken_back_moves_nothing_though_no_cache_shows_it_yet() -> None:
+    async def scenario(stage: Stage) -> None:
+        await serving(stage, pinned())
+        await token(stage, "t1")
+        await lag(stage, INFERENCE_SERVICES)
+        await token(stage, None)
+        before = await children(stage)
+        await fraction(stage, "0.85")
+        assert await pin(stage) == (A, None)
+        assert await children(stage) == before
+        stage.fault = None
+        await stage.settle(60)
+        assert await pin(stage) == (A, "RevisionMismatch")
+        assert "lastRuntimeSyncToken" not in await stage.status()
+        assert await children(stage) == before
+
+    run(scenario)
+
+
+@pytest.mark.spec("RR-24")
+def test_a_pin_that_is_taken_up_again_holds_though_no_cache_shows_it_yet() -> None:
+    async def scenario(stage: Stage) -> None:
+        await serving(stage, pinned())
+        await reference(stage, autoSync=True)
+        await lag(stage, INFERENCE_SERVICES)
+        await reference(stage, autoSync=False)
+        before = await children(stage)
+        await fraction(stage, "0.85")
+        assert await children(stage) == before
+        stage.fault = None
+        await stage.settle(60)
+        assert await pin(stage) == (A, "RevisionMismatch")
+        assert await children(stage) == before
+
+    run(scenario)
+
+
+@pytest.mark.spec("RR-13")
+def test_a_token_moves_to_no_spec_that_was_taken_back_though_the_cache_still_shows_it() -> None:
+    async def scenario(stage: Stage) -> None:
+        await serving(stage, pinned())
+        await fraction(stage, "0.85")
+        before = await children(stage)
+        await lag(stage, SERVING_RUNTIMES)
+        await fraction(stage, "0.9")
+        await token(stage, "t1")
+        assert (await pin(stage))[0] == A
+        assert await children(stage) == before
+        stage.fault = None
+        await stage.settle(60)
+        assert await pin(stage) == (A, None)
+        assert "lastRuntimeSyncToken" not in await stage.status()
+        assert await stage.revisions() == [A]
+
+    run(scenario)
+
+
+def test_a_service_that_took_anothers_name_does_not_inherit_its_status() -> None:
+    async def scenario(stage: Stage) -> None:
+        await serving(stage, pinned())
+        await fraction(stage, "0.85")
+        await lag(stage, INFERENCE_SERVICES)
+        await stage.client.patch(INFERENCE_SERVICES, "chat", "prod", {"metadata": {"finalizers": None}})
+        await stage.client.delete(INFERENCE_SERVICES, "chat", "prod", propagation="Background")
+        await stage.apply(INFERENCE_SERVICES, pinned())
+        await fraction(stage, "0.9")
+        await fraction(stage, "0.8")
+        assert not (await stage.status()).get("pinnedRevisionName")
+        stage.fault = None
+        await stage.settle(60)
+        assert await pin(stage) == (C, None)
 
     run(scenario)
