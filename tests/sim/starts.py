@@ -54,10 +54,9 @@ def gate(before: Json, was: Rows, after: Json, rows: Rows, now: datetime) -> Non
         and _operation(row)["id"] in going_on
         and _operation(row).get("step") != "GangSurgeTarget"
     )
-    for index, row in sorted(rows.items()):
-        kind = opened(index, was, rows)
-        if kind not in ("Update", "Create"):
-            continue
+    begun = [(kind, index) for index in rows if (kind := opened(index, was, rows)) in ("Create", "Update")]
+    for kind, index in sorted(begun):  # Instances are created before others are updated, in one pass
+        row = rows[index]
         target = row["operation"].get("targetRevision", "")
         block = blocks.get(target)
         if block is None or target not in stands:  # none, or converged in this very commit

@@ -335,3 +335,21 @@ def test_a_replacement_that_was_routed_to_is_drained_before_it_is_taken_back() -
         assert routed == []
 
     play(story)
+
+
+@pytest.mark.spec("ON-20")
+def test_a_failed_gang_that_serves_in_part_is_drained_and_made_anew() -> None:
+    async def story(world: World) -> None:
+        world.apply(replicas=1, runners=gang("sglang:missing", workers=1), minReadySeconds=60)
+        await world.until(lambda: state(world) == "Held", limit=100)
+        world.nodes.pushed.add("missing")
+        await world.until(lambda: set(gates(world).values()) == {"True"}, limit=30)
+        await world.run(3)
+        assert world.phases() == ["Failed"]
+        world.server.delete(("pods", "prod", "chat-engine-0-leader-0"), 0)
+        world.change(minReadySeconds=0)
+        world.image("sglang:v2")
+        await settled(world, limit=60)
+        assert world.blocks() == []
+
+    play(story, lifecycle={key: value for key, value in CHART.items() if key != "updateRetry"})

@@ -53,7 +53,7 @@ Key = tuple[str, str]
 _OWNED: Final = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
 _SERVICE_NAME: Final = "kubernetes.io/service-name"
 _REVISION_SERVICE: Final = re.compile(r"^(.+)-rev-[0-9a-f]{8}$")
-_DRAINING: Final = ("Drain", "SurgeDrain", "InPlace", "GangSurgeTargetCleanup")
+_DRAINING: Final = ("Drain", "SurgeDrain", "InPlace", "GangSurgeTargetCleanup", "CreatePods")
 _COLLISIONS: Final = 16
 _ROUNDS: Final = 3
 """Decisions in one pass: a refused pod and an answered mailbox are judged at once."""
@@ -409,7 +409,11 @@ def _draining_hashes(replica: InferenceReplica, members: Iterable[Member]) -> fr
     return frozenset(
         member.digest
         for member in members
-        if member.live and not member.gate and member.digest and (everything or member.index in leaving)
+        if member.live
+        and not member.gate
+        and member.was_gated
+        and member.digest
+        and (everything or member.index in leaving)
     )
 
 

@@ -17,6 +17,8 @@ from .observe import Member
 from .strategy import SURGE
 from .work import Work
 
+HOLD = "Create"
+
 
 def rebuild_target(work: Work, row: InstanceStatus) -> str:
     """What a Create makes: the revision the Instance ran, if it still exists (a repair), else the one rolled out."""
@@ -40,7 +42,8 @@ def _wants_create(row: InstanceStatus) -> bool:
 
 def _serves(work: Work, row: InstanceStatus) -> bool:
     """A failed attempt whose pods serve after all is about to be Ready: an update replaces it then, in rotation."""
-    return any(member.serving for member in work.pods(row.index))
+    own = work.canonical(row)
+    return len(own) >= work.per_instance and all(member.serving for member in own)
 
 
 def start(work: Work, row: InstanceStatus, *, in_flight: bool) -> bool:
@@ -68,7 +71,9 @@ def advance(work: Work, row: InstanceStatus) -> None:
     attempt, leftovers = _split(work, row)
     row = run_clock(work, row, attempt)
     for member in leftovers:
-        work.delete(member)
+        work.close_gate(member, HOLD)
+        if work.drained(member):
+            work.delete(member)
     if recycle(work, row, attempt):
         return
     if any_refused(work, row):
@@ -109,7 +114,7 @@ def _supersede(work: Work, row: InstanceStatus) -> bool:
     target = rebuild_target(work, row)
     if work.paused or operation.target_revision == target:
         return False
-    if _serves(work, row):
+    if any(member.serving for member in work.pods(row.index)):
         return False
     if not retry.gate(work.blocks, target, in_flight=False, now=work.now).start:
         return False

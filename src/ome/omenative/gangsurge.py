@@ -103,7 +103,7 @@ def _clean(work: Work, row: InstanceStatus, made: InstanceStatus) -> None:
     members = work.pods(made.index)
     for member in members:
         work.close_gate(member, HOLD)
-        if not member.was_gated or work.drained(member):
+        if work.drained(member):
             work.delete(member)
     if members or not gangs.gone(work, made.index):
         return

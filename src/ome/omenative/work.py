@@ -141,6 +141,8 @@ class Work:
         """No longer a ready endpoint of its revision's Service; without one, as soon as the gate is False."""
         if member.gate:
             return False
+        if not member.was_gated:  # never in rotation
+            return True
         if member.digest not in self.snapshot.routed:  # not read in this pass: the next one does
             self.wake(self.now + ENDPOINTS_AGAIN)
             return False
