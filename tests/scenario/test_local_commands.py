@@ -263,7 +263,7 @@ def test_a_damaged_database_is_left_as_it_is(desk: Desk) -> None:
 
 
 def test_a_killed_cluster_comes_back_with_its_data(desk: Desk) -> None:
-    assert desk.up().code == 0
+    assert desk.up("--nodes", "2").code == 0
     desk.kubectl("create", "configmap", "kept", "--from-literal=a=b")
     desk.kubectl("create", "deployment", "web", "--image=registry.example/web:1")
     desk.kubectl("wait", "deploy/web", "--for=condition=Available", "--timeout=30s")
@@ -273,10 +273,20 @@ def test_a_killed_cluster_comes_back_with_its_data(desk: Desk) -> None:
     while desk("status").code == 0 and time.monotonic() < deadline:
         time.sleep(0.1)
     assert desk("status").code == 1
-    assert desk.up().code == 0
+    assert "with 2 node(s)" in desk.up().out
     assert desk.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.a}") == "b"
     desk.kubectl("wait", "deploy/web", "--for=condition=Available", "--timeout=30s")
     assert desk.kubectl("get", "pods", "-o", "name") == pods
+
+
+def test_a_closed_terminal_stops_the_cluster_in_order(desk: Desk) -> None:
+    assert desk.up().code == 0
+    os.kill(desk.facts()["pid"], signal.SIGHUP)
+    deadline = time.monotonic() + 30
+    while desk("status").code == 0 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert desk("status").code == 1
+    assert desk("logs", "--tail", "1").out.endswith(" INFO ome.local: stopping\n")
 
 
 def test_reset_deletes_only_what_the_cluster_made(desk: Desk) -> None:

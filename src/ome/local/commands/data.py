@@ -192,6 +192,7 @@ def held(data: DataDir) -> Iterator[None]:
         raise Refusal(f"cannot lock the data directory {data.root}: {error.strerror or error}") from error
     if descriptor is None:
         raise Refusal(already_running(data))
+    data.state.unlink(missing_ok=True)  # of a process that was killed: its number may be another program's by now
     try:
         yield
     finally:

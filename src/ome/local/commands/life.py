@@ -114,7 +114,13 @@ def _start_detached(data: DataDir) -> dict[str, Any]:
             env=environment,
         )
     os.close(writing)
-    facts = _await_report(process, reading)
+    try:
+        facts = _await_report(process, reading)
+    except KeyboardInterrupt:  # it would not notice: it has a session of its own
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_WITHIN)
+        raise
     if facts is not None:
         return facts
     raise Refusal(_why_it_ended(data, started, process))
@@ -173,7 +179,7 @@ def status(data: DataDir, output: str) -> None:
     facts: dict[str, Any] = {"running": running, "dataDir": str(data.root)}
     if running:
         facts.update(data.read_state())
-        facts["ready"] = _answers(data)
+        facts["ready"] = "server" in facts and _answers(data)
         facts["manager"] = managing.facts(data)
     if output == "json":
         print_json(facts)
@@ -200,8 +206,11 @@ def _print_status(facts: dict[str, Any]) -> None:
     if not facts["running"]:
         click.echo(f"No cluster is running in {facts['dataDir']}.")
         return
-    state = "ready" if facts["ready"] else "not ready"
-    click.echo(f"cluster   {state}   {facts.get('server', 'starting')}   process {facts.get('pid', '?')}")
+    if "server" in facts:
+        state = "ready" if facts["ready"] else "not ready"
+        click.echo(f"cluster   {state}   {facts['server']}   process {facts.get('pid', '?')}")
+    else:
+        click.echo("cluster   starting")
     manager = facts["manager"]
     click.echo(f"manager   running   process {manager.get('pid', '?')}" if manager["running"] else "manager   stopped")
     click.echo(f"data      {facts['dataDir']}")

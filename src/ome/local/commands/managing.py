@@ -169,6 +169,9 @@ def start(data: DataDir, client: SyncClient, server: str, bundle: str, more: Seq
         raise Refusal(f"the manager is already running (process {pid}); `ome local manager restart` starts it anew")
     try:
         ports = choose_ports(data)
+        chosen = {"webhook": ports.webhook, "health": ports.health, "metrics": ports.metrics}
+        # The number of one that was killed may be another program's by now.
+        write_private(files.state, json.dumps({"ports": chosen}, indent=2))
         renew_token(data, client)
         write_kubeconfig(data, server, bundle)
         for body in webhook_bodies(ports.webhook):
@@ -180,7 +183,7 @@ def start(data: DataDir, client: SyncClient, server: str, bundle: str, more: Seq
         os.close(descriptor)
     state = {
         "pid": process.pid,
-        "ports": {"webhook": ports.webhook, "health": ports.health, "metrics": ports.metrics},
+        "ports": chosen,
         "arguments": list(more),
         "metrics": f"http://127.0.0.1:{ports.metrics}/metrics",
         "health": f"http://127.0.0.1:{ports.health}/readyz",

@@ -28,6 +28,7 @@ from ome.kube.client import Client
 from ome.kube.clock import SystemClock
 from ome.kube.config import ClusterConfig
 from ome.kube.errors import KubeError
+from ome.kube.resources import NODES
 from ome.kube.sync import SyncClient
 from ome.local.apiserver import certificates
 from ome.local.apiserver.auth import MASTERS
@@ -68,13 +69,16 @@ class Wanted:
     node_grace: float = 40.0
 
 
-def run(wanted: Wanted, ready: Callable[[dict[str, Any]], None]) -> None:
-    """Run the cluster until SIGTERM or SIGINT. `ready` is told the facts once it serves. Raises Refusal."""
+def run(wanted: Wanted, ready: Callable[[dict[str, Any]], None], stopping: Callable[[], None] = lambda: None) -> None:
+    """Run the cluster until SIGTERM or SIGINT, or until its terminal is closed. Raises Refusal.
+
+    `ready` is told the facts once it serves, `stopping` is called before the first part ends.
+    """
     wanted.data.prepare()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.disable()  # starting makes objects that stay
     with held(wanted.data):
-        asyncio.run(_run(wanted, ready))
+        asyncio.run(_run(wanted, ready, stopping))
 
 
 def log_to(path: Path) -> None:
@@ -83,11 +87,13 @@ def log_to(path: Path) -> None:
     logging.basicConfig(level=logging.INFO, filename=path, format=form, force=True)
 
 
-async def _run(wanted: Wanted, ready: Callable[[dict[str, Any]], None]) -> None:
+async def _run(wanted: Wanted, ready: Callable[[dict[str, Any]], None], stopping: Callable[[], None]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # not under nohup
+        loop.add_signal_handler(signal.SIGHUP, stop.set)
     async with contextlib.AsyncExitStack() as stack:
         cluster = await _Cluster.start(wanted, stack)
         facts = cluster.facts()
@@ -98,6 +104,7 @@ async def _run(wanted: Wanted, ready: Callable[[dict[str, Any]], None]) -> None:
         gc.enable()
         await _first(stop.wait(), cluster.broken.wait())
         log.info("stopping")
+        stopping()
     if cluster.broken.is_set():
         raise Refusal("a part of the cluster ended unexpectedly; the lines above say which and why")
 
@@ -119,6 +126,7 @@ class _Cluster:
         self.bundle = bundle
         self.streams = streams
         self.broken = asyncio.Event()
+        self.nodes = wanted.nodes
         self.started_at = SystemClock().now()
 
     @classmethod
@@ -162,7 +170,7 @@ class _Cluster:
             "port": self.serving.port,
             "kubeconfig": str(self.wanted.data.kubeconfig),
             "dataDir": str(self.wanted.data.root),
-            "nodes": self.wanted.nodes,
+            "nodes": self.nodes,
             "gpusPerNode": self.wanted.gpus,
             "version": ome.__version__,
             "startedAt": timestamp(self.started_at),
@@ -211,6 +219,7 @@ class _Cluster:
         if self.wanted.manager:
             await asyncio.to_thread(self._start_manager)
         stack.push_async_callback(_cancel, self._spawn("manager token", self._keep_token()))
+        self.nodes = max(self.nodes, len((await control.list(NODES)).items))  # the last time there may have been more
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A part that must live as long as the cluster: its death ends the process."""

@@ -63,7 +63,7 @@ def run(data: DataDir, engine: str, port: int, nodes: int, exit_after_tour: bool
     tour = Tour(data, example, exit_after_tour)
     tour.say(f"starting the cluster (log: {log})")
     wanted = serve.Wanted(data, port, nodes, 8, True)
-    serve.run(wanted, tour.begin)
+    serve.run(wanted, tour.begin, tour.stop)
     tour.end()
 
 
@@ -102,9 +102,13 @@ class Tour:
         self._thread = threading.Thread(target=self._run, args=(facts,), name="tour", daemon=True)
         self._thread.start()
 
+    def stop(self) -> None:
+        """The cluster stops: what fails from here on is no failure of the tour."""
+        self._stopping.set()
+
     def end(self) -> None:
         """The cluster has stopped. Exits 1 when the tour failed."""
-        self._stopping.set()
+        self.stop()
         if self._thread is not None:
             self._thread.join(5)
         if self._failed:

@@ -142,11 +142,12 @@ class Forwarder:
 
     def _accept(self, key: Key) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            found = await self._dial(key)
-            if found is None:
-                await _unavailable(writer, key)
-                return
-            await pump(reader, writer, *found)
+            with contextlib.suppress(asyncio.CancelledError):  # at the end; asyncio would log each as an error
+                found = await self._dial(key)
+                if found is None:
+                    await _unavailable(writer, key)
+                    return
+                await pump(reader, writer, *found)
 
         return accept
 
