@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ from ome.local.commands.data import DataDir, read_json
 from ome.local.commands.options import data_option, require_running
 from ome.local.commands.refusals import Refusal
 
-HELP: Final = "Type a message. /new starts over, Ctrl-D ends."
+HELP: Final = "Type a message. /new starts over, Ctrl-C cuts an answer short, Ctrl-D ends."
 
 
 @click.command()
@@ -35,8 +36,13 @@ def chat(data: DataDir, system: str, service: str) -> None:
         if line == "/new":
             conversation.forget()
             continue
-        for part in conversation.say(line):
-            click.echo(printable(part), nl=False)
+        try:
+            with contextlib.closing(conversation.say(line)) as answer:
+                for part in answer:
+                    click.echo(printable(part), nl=False)
+        except KeyboardInterrupt:
+            if not terminal:
+                raise
         click.echo("")
 
 
@@ -82,8 +88,11 @@ class Conversation:
         """Start over."""
         self._messages = [*self._opening]
 
-    def say(self, text: str) -> Iterator[str]:
-        """The answer, in parts as they come. Raises Refusal when there is none; the message is then forgotten."""
+    def say(self, text: str) -> Generator[str, None, None]:
+        """The answer, in parts as they come; what was said of one that is cut short is remembered.
+
+        Raises Refusal when there is none; the message is then forgotten.
+        """
         self._messages.append({"role": "user", "content": text})
         answer = ""
         try:
@@ -94,6 +103,12 @@ class Conversation:
         except (OSError, ValueError, http.client.HTTPException) as error:
             self._messages.pop()
             raise Refusal(f"the model did not answer: {error}") from error
+        except (KeyboardInterrupt, GeneratorExit):
+            if answer:
+                self._messages.append({"role": "assistant", "content": answer})
+            else:
+                self._messages.pop()
+            raise
         self._messages.append({"role": "assistant", "content": answer})
 
     def _stream(self) -> Iterator[str]:
