@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ome.api.names import shortened
 from ome.api.types.inference_replica import InferenceReplica
 
 LABEL_SERVICE: Final = "ome.io/inferenceservice"
@@ -68,8 +69,15 @@ def selector_text(replica: InferenceReplica) -> str:
 
 
 def pod_name(base: str, index: int, runner: str, ordinal: int) -> str:
-    """Name of a pod, which is also its hostname."""
+    """Name of a pod."""
     return f"{base}-{index}-{runner}-{ordinal}"
+
+
+def hostname(pod: str) -> str:
+    """A pod's hostname: its name, or the hashed form where that is too long for one. A pod's name grows with the index
+    of its Instance, so a service that ran would be refused its eleventh Instance.
+    """
+    return shortened(pod)
 
 
 def revision_name(base: str, digest: str) -> str:

@@ -29,7 +29,7 @@ def render(
     base = names.base_of(replica)
     worker = action.runner == names.WORKER
     spec = copy.deepcopy(dict(payload["workerPodSpec" if worker else "podSpec"]))
-    spec["hostname"] = action.name
+    spec["hostname"] = names.hostname(action.name)
     spec["subdomain"] = headless_service(names.service_of(replica), replica.spec.component)
     spec["readinessGates"] = _with_gate(spec.get("readinessGates") or [])
     environment = _environment(replica, runners, base, action)
@@ -123,7 +123,7 @@ def _environment(
     if gang:
         leader = names.pod_name(base, action.index, names.LEADER, 0)
         subdomain = headless_service(names.service_of(replica), replica.spec.component)
-        values["OME_LEADER_ADDRESS"] = f"{leader}.{subdomain}"
+        values["OME_LEADER_ADDRESS"] = f"{names.hostname(leader)}.{subdomain}"
         values["OME_INSTANCE_POD_RANK"] = str(action.ordinal + 1) if worker else "0"
         values["OME_INSTANCE_POD_COUNT"] = str(len(gang))
     return [{"name": name, "value": value} for name, value in values.items()]
