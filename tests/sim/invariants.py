@@ -42,6 +42,7 @@ class Invariants:
         self._deposed: Counter[Gateway] = Counter()
         self._late_pods: set[str] = set()  # pods that a write in flight made: nobody's plan
         self._ready: dict[str, tuple[datetime, float, float]] = {}  # pod uid -> Ready since (both clocks), seen so at
+        self._lost: dict[str, float] = {}  # pods that the world took, and when
         self._rows: tuple[str, Rows] = ("", {})
         self._asked = (0, 0)  # the current second, requests in it
         world.server.hear = self.hear
@@ -102,6 +103,9 @@ class Invariants:
                 began = known[1] if known is not None and known[0] == since else now
                 self._ready[meta["uid"]] = (since, began, now)
         if actor is None:
+            if event == "DELETED":
+                self._lost[meta["name"]] = asyncio.get_running_loop().time()
+                self.foreign.discard(meta["name"])  # the name is free again
             return
         leaving = event == "DELETED" or bool(meta.get("deletionTimestamp"))
         leaving = leaving and old is not None and not old["metadata"].get("deletionTimestamp")
@@ -174,6 +178,11 @@ class Invariants:
         """Whether the pods that take over in this surge were Ready for `window` seconds, and lately (`within`)."""
         successors = self._successors(row)
         now = asyncio.get_running_loop().time()
+        index, surge_index = row.get("index", 0), row["operation"].get("surgeIndex")
+        slot = f"{index}-default-{1 - row.get('activeOrdinal', 0)}" if surge_index is None else f"{surge_index}-"
+        taken = [at for name, at in self._lost.items() if name.startswith(f"chat-engine-{slot}")]
+        if taken and now - max(taken) < MEMORY:
+            return True  # the world took it from a manager that had seen it
         for pod in successors:
             since, began, at = self._ready.get(pod["metadata"]["uid"], (None, 0.0, 0.0))
             if since is None:

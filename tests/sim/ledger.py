@@ -131,6 +131,8 @@ def _ended(was: Json, row: Json) -> Iterator[tuple[str, bool]]:
                 yield f"{reason}Started", True
                 yield f"{reason}Completed", True
         return
+    if operation.get("step") == "GangSurgeTarget":
+        return  # another Instance at the index that a finished surge has just left
     target = old.get("targetRevision")
     if was["phase"] == "Failed":
         yield "InstanceReady", row["phase"] != "Ready"

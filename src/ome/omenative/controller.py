@@ -54,6 +54,7 @@ _OWNED: Final = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
 _SERVICE_NAME: Final = "kubernetes.io/service-name"
 _REVISION_SERVICE: Final = re.compile(r"^(.+)-rev-[0-9a-f]{8}$")
 _DRAINING: Final = ("Drain", "SurgeDrain", "InPlace", "GangSurgeTargetCleanup", "CreatePods")
+_SHORTEST: Final = 0.05  # seconds; less may be no time at all on a clock that counts in floats
 _COLLISIONS: Final = 16
 _ROUNDS: Final = 3
 """Decisions in one pass: a refused pod and an answered mailbox are judged at once."""
@@ -139,7 +140,7 @@ class Engine:
             self._memories.pop(key, None)
             return NothingLeft()
         if not self._expectations.satisfied(key) and not self._expectations.expired(key):
-            return After(self._expectations.seconds_left(key))
+            return After(max(_SHORTEST, self._expectations.seconds_left(key)))
         config: OperatorConfig = await self._config()
         encoding = config.status_encoding
         settings = parse_settings(
