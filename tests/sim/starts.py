@@ -119,7 +119,9 @@ def budgets(spec: Json, was: Rows, rows: Rows, update_revision: str, digests: Ma
         for index, row in rows.items()
         if opened(index, was, rows) == "Restart" and "wedged" in row["operation"].get("reason", "")
     ]
-    restarting = sum(row["phase"] == "Restarting" for row in rows.values())
+    # Restarts by policy are exempt, and those of this pass may have been decided after the repair.
+    by_policy = {i for i in rows if opened(i, was, rows) == "Restart"} - {*repairs}
+    restarting = sum(row["phase"] == "Restarting" for index, row in rows.items() if index not in by_policy)
     # Repairs are decided before the updates of the same pass.
     least = restarting + sum(_down(row) for index, row in rows.items() if index not in started)
     require(not repairs or least <= limit, f"{least} Instances down with a repair, allowed {limit}")
