@@ -215,3 +215,23 @@ def test_a_write_that_cannot_be_stored_is_not_acknowledged_and_is_stored_later(t
 
     _session(tmp_path / "cluster.db", work)
     assert _session(tmp_path / "cluster.db", after) == ["a", "b"]
+
+
+def test_a_full_disk_is_named_every_time_and_what_waits_is_stored_at_the_end(tmp_path: Path) -> None:
+    async def work(api: Api) -> None:
+        assert api.server._database is not None
+        connection = api.server._database._connection
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+        for name in ("a", "b"):
+            refused = await api.post(CONFIG_MAPS, config_map(name, data={"k": "x" * 100_000}))
+            assert refused.status == 500
+            assert "disk is full" in refused["message"]
+        connection.execute(f"PRAGMA max_page_count = {pages + 1000}")
+
+    async def after(api: Api) -> list[str]:
+        listed = await api.get(f"{CONFIG_MAPS}?fieldSelector=metadata.name!=kube-root-ca.crt")
+        return [item["metadata"]["name"] for item in listed["items"]]
+
+    _session(tmp_path / "cluster.db", work)
+    assert _session(tmp_path / "cluster.db", after) == ["a", "b"]

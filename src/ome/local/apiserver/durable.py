@@ -73,17 +73,19 @@ class Database:
     def _flush(self) -> None:
         pending, waiting = self._pending, self._waiting
         self._pending, self._waiting = [], None
-        if not pending or waiting is None:
+        if not pending:
             return
         try:
             self._write(pending)
         except sqlite3.Error as error:
             # Memory has these commits already: they are written with the next one, or never acknowledged.
             self._pending = pending + self._pending
-            waiting.set_exception(error)
-            waiting.exception()
+            if waiting is not None:
+                waiting.set_exception(error)
+                waiting.exception()
             return
-        waiting.set_result(None)
+        if waiting is not None:
+            waiting.set_result(None)
 
     def _write(self, pending: list[tuple[str, Event]]) -> None:
         connection = self._connection
@@ -96,10 +98,11 @@ class Database:
                 else:
                     connection.execute(_PUT, (resource, record.namespace, record.name, record.rv, record.body))
             connection.execute(_COUNT, (max(event.rv for _, event in pending),))
+            connection.execute("COMMIT")
         except sqlite3.Error:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:  # a full disk has rolled it back already
+                connection.execute("ROLLBACK")
             raise
-        connection.execute("COMMIT")
 
     async def settled(self) -> None:
         """Wait until everything committed so far is on disk. Raises sqlite3.Error when it cannot be."""
