@@ -23,8 +23,11 @@ VARIABLE: Final = "OME_LOCAL_DATA_DIR"
 def default_folder() -> Path:
     """`OME_LOCAL_DATA_DIR`, else `$XDG_DATA_HOME/ome/local`, else `~/.local/share/ome/local`."""
     chosen = os.environ.get(VARIABLE)
-    if chosen:
-        return Path(chosen)
+    return Path(chosen) if chosen else usual_folder()
+
+
+def usual_folder() -> Path:
+    """Where a shell without `OME_LOCAL_DATA_DIR` looks."""
     base = os.environ.get("XDG_DATA_HOME")
     return (Path(base) if base else Path.home() / ".local" / "share") / "ome" / "local"
 

@@ -10,6 +10,7 @@ import contextlib
 import http.client
 import json
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -27,7 +28,7 @@ from ome.kube.resources import CLUSTER_BASE_MODELS, EVENTS, INFERENCE_SERVICES, 
 from ome.kube.sync import SyncClient
 from ome.local.commands import catalogue
 from ome.local.commands.catalogue import LLAMA, SIMULATED, Example
-from ome.local.commands.data import DataDir, already_running, read_json
+from ome.local.commands.data import DataDir, already_running, read_json, usual_folder
 from ome.local.commands.life import DEFAULT_PORT
 from ome.local.commands.models import mark_ready
 from ome.local.commands.options import data_option
@@ -261,13 +262,14 @@ class Tour:
         click.echo(f"  {'from the start to the answer':<{width}}  {time.monotonic() - self._began:5.1f} s")
 
     def _print_next(self, url: str, kubeconfig: str) -> None:
-        example = self._example
+        example, root = self._example, self._data.root
+        where = "" if root == usual_folder() else f" --data-dir {shlex.quote(str(root))}"
         click.echo("")
         click.echo(f"  The model answers at {url}/v1/chat/completions")
         click.echo("")
         click.echo("  Try next, in another terminal:")
-        click.echo(f"    .venv/bin/ome local chat {example.namespace}/{example.service}")
-        click.echo(f"    export KUBECONFIG={kubeconfig} PATH=$PWD/.venv/bin:$PATH")
+        click.echo(f"    .venv/bin/ome local chat{where} {example.namespace}/{example.service}")
+        click.echo(f"    export KUBECONFIG={shlex.quote(kubeconfig)} PATH=$PWD/.venv/bin:$PATH")
         click.echo(f"    kubectl get inferenceservice,pods -n {example.namespace}")
         click.echo(f"    kubectl ome status {example.service} -n {example.namespace}")
         click.echo("")
