@@ -20,7 +20,7 @@ help: ## say what the targets do
 
 $(VENV)/.base: locks/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "OME needs Python 3.11 or newer; set PYTHON=" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	@echo "installing locked dependencies into $(VENV)"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r locks/dev.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
