@@ -116,15 +116,19 @@ class Tour:
             sys.exit(1)
 
     def _run(self, facts: dict[str, Any]) -> None:
+        over = self._exit_after
         try:
             self._walk(facts)
         except (Refusal, KubeError, OSError) as error:
             if not self._stopping.is_set():
                 text = error.format_message() if isinstance(error, click.ClickException) else str(error)
-                self.say(f"the tour stopped: {text}")
-                click.echo("The cluster goes on; Ctrl-C stops it.")
                 self._failed = self._exit_after
-        if self._exit_after:
+                try:
+                    self.say(f"the tour stopped: {text}")
+                    click.echo("The cluster goes on; Ctrl-C stops it.")
+                except OSError:  # nobody reads on, as behind `| head`
+                    over = True
+        if over:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def _walk(self, facts: dict[str, Any]) -> None:
