@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import signal
@@ -26,6 +27,8 @@ def main() -> int:
     if os.environ.get("PYTHONHASHSEED") != "0":  # a schedule is the same everywhere only with one order of sets
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "tests.sim", *sys.argv[1:]])
+    gc.freeze()  # as the manager does after its start: what is here stays
+    gc.set_threshold(50_000, 20, 100)
     first, colon, last = options.seeds.partition(":")
     seeds = range(int(first), int(last)) if colon else range(int(first), int(first) + 1)
     return play(seeds, options.jobs, options.verbose)
