@@ -125,7 +125,8 @@ class Tour:
                 self._failed = self._exit_after
                 try:
                     self.say(f"the tour stopped: {text}")
-                    click.echo("The cluster goes on; Ctrl-C stops it.")
+                    if not self._exit_after:
+                        click.echo("The cluster goes on; Ctrl-C stops it.")
                 except OSError:  # nobody reads on, as behind `| head`
                     over = True
         if over:
@@ -276,8 +277,9 @@ class Tour:
         click.echo(f"    export KUBECONFIG={shlex.quote(kubeconfig)} PATH=$PWD/.venv/bin:$PATH")
         click.echo(f"    kubectl get inferenceservice,pods -n {example.namespace}")
         click.echo(f"    kubectl ome status {example.service} -n {example.namespace}")
-        click.echo("")
-        click.echo("  Ctrl-C stops everything.")
+        if not self._exit_after:
+            click.echo("")
+            click.echo("  Ctrl-C stops everything.")
 
 
 def ask(url: str, model: str, question: str) -> str:
