@@ -50,7 +50,7 @@ def start(work: Work, row: InstanceStatus, *, in_flight: bool) -> bool:
     """Open the operation if the retry gate allows; whether it did. An earlier attempt's leftovers are deleted first."""
     target = rebuild_target(work, row)
     answer = retry.gate(work.blocks, target, in_flight=in_flight, now=work.now)
-    if not answer.start:
+    if not answer.start and not _held_though_it_ran(work, row, target):
         work.wake(answer.wake)
         return False
     work.blocks = retry.started(work.blocks, target)
@@ -60,6 +60,14 @@ def start(work: Work, row: InstanceStatus, *, in_flight: bool) -> bool:
         work.normal(row, "InstanceCreated", f"creating at revision {target} (incarnation={row.incarnation})")
     advance(work, row)
     return True
+
+
+def _held_though_it_ran(work: Work, row: InstanceStatus, target: str) -> bool:
+    """Whether the Instance lost its pods of a revision on which it was Ready, and which is Held since: more Instances
+    were asked for while a registry was out of order. Its pods are made anew, for nobody else would ever ask for them.
+    """
+    block = retry.find(work.blocks, target)
+    return row.phase == "Pending" and row.running_revision == target and block is not None and block.state == retry.HELD
 
 
 def advance(work: Work, row: InstanceStatus) -> None:

@@ -234,3 +234,23 @@ def test_an_operation_that_fails_in_a_pass_creates_nothing_in_it() -> None:
     late = decide(snapshot(list(started), [OLD_POD]), now=at(1801))
     assert late.status.instance_statuses[0].phase == "Failed"
     assert created(late) == []
+
+
+@pytest.mark.parametrize(
+    ("running", "phase", "state", "made"),
+    [
+        (NEW, "Pending", "Held", ["chat-engine-0-default-0"]),
+        (NEW, "Pending", "Backoff", []),
+        ("", "Pending", "Held", []),
+        ("", "Creating", "Held", []),
+        ("", "Failed", "Held", []),
+    ],
+)
+def test_a_lost_pod_of_a_revision_that_ran_is_made_anew_though_the_revision_is_held(
+    running: str, phase: str, state: str, made: list[str]
+) -> None:
+    """A registry was out of order while an Instance was added: that holds the revision on which all others run."""
+    kept = block(NEW, state, 3, next_retry_at=at(60) if state == "Backoff" else None)
+    decided = decide(snapshot([row(0, phase, running_revision=running)], [], blocks=(kept,)))
+    assert created(decided) == made
+    assert decided.status.retry_blocks == (kept,)
