@@ -2,10 +2,9 @@
 faults.
 
 Not the embedded API server (component tests run on that): no schemas, no admission, no field managers. It keeps what
-matters to
-a controller: versions, preconditions, generations, finalizers, graceful deletion of pods, status as a subresource,
-watches that
-resume from a version. `fault` may refuse, lose or delay any request; `hear` sees every committed change.
+matters to a controller: versions, preconditions, generations, finalizers, graceful deletion of pods, status as a
+subresource, watches that resume from a version. `fault` may refuse, lose or delay any request; `hear` sees every
+committed change.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Automatic selection as OME would do it, over what this identity can list: the live view of a service without a
-named runtime, and the
-candidates of `runtime explain`. The decision itself is `ome.runtimes.selection`.
+"""Automatic selection as OME would do it, over what this identity can list: the live view of a service without a named
+runtime, and the candidates of `runtime explain`. The decision itself is `ome.runtimes.selection`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The InferenceReplica controller: observe, decide, act, report (`spec/omenative.md`).
 
 One pass per change of a replica or of its children. Observes from caches (the endpoints of a draining revision live),
-decides
-with `planner.plan`, and lets `executor.Executor` write. `build` is what the manager calls.
+decides with `planner.plan`, and lets `executor.Executor` write. `build` is what the manager calls.
 """
 
 from __future__ import annotations

@@ -49,8 +49,7 @@ class Snapshot:
 
     `update_revision` names the revision of the spec's template; it exists already (`revisions.py` sees to that first).
     `routed` maps a revision hash to the pods that are ready endpoints of its Service (live read), None where there is
-    no such
-    Service; a hash that was not read is absent. `listed` are the pods on the headless Service.
+    no such Service; a hash that was not read is absent. `listed` are the pods on the headless Service.
     """
 
     replica: InferenceReplica

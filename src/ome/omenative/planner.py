@@ -1,8 +1,7 @@
 """`plan`: one frozen observation in, one decided pass out (`spec/omenative.md` section 6, the order of passes).
 
 Pure: nothing here awaits, reads a clock or draws a random number. The controller observes, calls this, and has the
-executor
-carry the plan out; a refusal of the API server comes back as part of the next snapshot.
+executor carry the plan out; a refusal of the API server comes back as part of the next snapshot.
 """
 
 from __future__ import annotations

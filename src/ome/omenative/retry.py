@@ -1,8 +1,7 @@
 """Retry blocks: how failed attempts at one revision are counted, paced, held and let go (`spec/retry-blocks.md`).
 
 Pure functions over the tuple of blocks as `status.retryBlocks` holds it. The letters are those of section 5: the gate
-(G), the
-charge (C), the start (S), what removes a block (X). Called by the passes; never writes.
+(G), the charge (C), the start (S), what removes a block (X). Called by the passes; never writes.
 """
 
 from __future__ import annotations

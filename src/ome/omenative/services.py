@@ -2,8 +2,7 @@
 wanted.
 
 The headless Service gives pods their DNS names and lists them before they are ready. A revision's Service is where
-draining is
-read; it lives as long as its revision is named or has pods. Pure.
+draining is read; it lives as long as its revision is named or has pods. Pure.
 """
 
 from __future__ import annotations

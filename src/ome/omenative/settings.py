@@ -1,8 +1,7 @@
 """The operator's settings as the engine reads them: key `lifecycle` of the ConfigMap, checked and typed.
 
 `spec/omenative.md` section 2.3 and `spec/retry-blocks.md` section 3. A setting that is invalid is unset, never patched
-up
-with a number. Called once a pass; pure.
+up with a number. Called once a pass; pure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The lifecycle fields that act on a replica, with the shape's defaults filled in (`spec/omenative.md` section 2.2).
 
 Read from `spec.lifecycle`, `spec.pacing` and `spec.minReadySeconds` of the InferenceReplica; the merging of layers was
-done by who
-wrote it. Pure.
+done by who wrote it. Pure.
 """
 
 from __future__ import annotations

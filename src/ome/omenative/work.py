@@ -1,8 +1,7 @@
 """The working state of one decision: what the passes read and change until `planner.plan` makes a `Plan` of it.
 
 Lives inside one call of `plan` only. Holds no rule of its own beyond how a row, an operation, a notice or an action is
-written
-down; the rules are in the passes.
+written down; the rules are in the passes.
 """
 
 from __future__ import annotations

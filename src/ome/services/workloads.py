@@ -63,8 +63,7 @@ class ReplicaStatus(Model, frozen=True, kw_only=True):
 
 class Replica(Child, frozen=True, kw_only=True):
     """An InferenceReplica as this controller sees it: `component`, whether it is `standalone`, and the ports of the
-    first
-    container of its pods, as far as its spec tells them."""
+    first container of its pods, as far as its spec tells them."""
 
     status: ReplicaStatus = ReplicaStatus()
     parent_generation: int = 0

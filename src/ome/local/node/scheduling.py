@@ -33,9 +33,8 @@ class World:
     """What the scheduler sees.
 
     `room` is what each node can give (read off the node when left out), `held` what the pods on each node ask for
-    together, `ports` their host ports, `siblings` how many of them
-    belong to the pod's own workload. `placed` may be left empty when neither the pod nor any other has rules about
-    its neighbours.
+    together, `ports` their host ports, `siblings` how many of them belong to the pod's own workload. `placed` may be
+    left empty when neither the pod nor any other has rules about its neighbours.
     """
 
     nodes: Sequence[Object]
