@@ -161,6 +161,12 @@ class Invariants:
         assert row is not None
         operation = row.get("operation") or {}
         step = operation.get("step")
+        if step == "CreatePods":  # what is left of an attempt that broke apart: alone it is no Instance
+            whole = sum(runner["size"] for runner in self.world.replica()["spec"]["runners"])
+            serving = [other for other in self._live(index_of(pod)) if gate(other) == "True" and is_ready(other)]
+            left = {other["metadata"]["uid"] for other in serving} | {pod["metadata"]["uid"]}
+            require(len(left) < whole, f"{name} {how} by a new attempt although all of the Instance served")
+            return
         require(step in DRAINING, f"{name} {how} with operation {operation.get('type')}/{step}, phase {row['phase']}")
         if step == "SurgeDrain":
             require(self._taken_over(row), f"{name} {how} although its successor was never seen ready")
