@@ -159,6 +159,17 @@ def test_a_pod_recovers_by_itself_once_its_image_exists() -> None:
     assert is_ready(player.status)
 
 
+def test_another_image_in_the_same_pod_is_pulled_at_once() -> None:
+    """The kubelet's wait is for a pod and an image: a mended image does not wait for the broken one's turn."""
+    player = Player(simple(), denied=["web:1"])
+    player.look(0)
+    player.look(30)
+    player.look(71)
+    player.build = player.build.having(containers=[{"name": "main", "image": "web:2"}])
+    player.look(72)
+    assert is_ready(player.status)
+
+
 def test_an_image_name_that_cannot_be_parsed_waits_for_ever() -> None:
     player = Player(pod("p").on("n1").having(containers=[{"name": "main", "image": "Web/UPPER:1"}]))
     decision = player.look(0)

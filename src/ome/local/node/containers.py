@@ -29,6 +29,8 @@ class ContainerMemory:
     pulled: str = ""
     pull_backoff: float = 0.0
     pull_failed_at: datetime | None = None
+    pull_failed: str = ""
+    """The image that was not there: the wait is for that one, another one is pulled at once."""
     last_exit: Exit | None = None
     crash_backoff: float = 0.0
     restart_at: datetime | None = None
@@ -184,13 +186,16 @@ def _prepare(container: Mapping[str, Any], memory: ContainerMemory, around: Surr
 def _pull(
     image: str, name: str, memory: ContainerMemory, around: Surroundings
 ) -> Step | tuple[ContainerMemory, tuple[Notice, ...]]:
+    if memory.pull_failed != image:
+        memory = replace(memory, pull_backoff=0.0, pull_failed_at=None)
     failed_at = memory.pull_failed_at
     if failed_at is not None and around.now < failed_at + timedelta(seconds=memory.pull_backoff):
         return _pull_waits(image, name, memory, failed_at, around)
     if not around.policy.denies(image):
         memory = replace(memory, pulled=image, pull_backoff=0.0, pull_failed_at=None)
         return memory, (Notice("Normal", "Pulled", f'Container image "{image}" already present on machine', name),)
-    memory = replace(memory, pull_backoff=next_backoff(memory.pull_backoff), pull_failed_at=around.now)
+    backoff = next_backoff(memory.pull_backoff)
+    memory = replace(memory, pull_backoff=backoff, pull_failed_at=around.now, pull_failed=image)
     error = pull_error(image)
     notices = (
         Notice("Normal", "Pulling", f'Pulling image "{image}"', name),
