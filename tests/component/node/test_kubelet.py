@@ -251,9 +251,13 @@ async def test_a_container_that_cannot_be_made_is_tried_again(world: World) -> N
     waiting = found["status"]["containerStatuses"][0]["state"]["waiting"]
     assert waiting["message"] == "mount path /data is not allowed here"
     assert found["status"]["containerStatuses"][0]["restartCount"] == 0
-    told = {e["reason"] for e in await world.list(EVENTS, NAMESPACE) if e["involvedObject"]["name"] == "p"}
-    assert "Failed" in told
-    assert not told & {"Created", "Started"}
+
+    async def told() -> None:  # events follow the status
+        reasons = {e["reason"] for e in await world.list(EVENTS, NAMESPACE) if e["involvedObject"]["name"] == "p"}
+        assert "Failed" in reasons
+        assert not reasons & {"Created", "Started"}
+
+    await world.eventually(told)
     await is_ready(world, "other")
     runtime.refuses = False
     found = await is_ready(world)

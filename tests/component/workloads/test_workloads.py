@@ -423,6 +423,7 @@ async def test_a_pod_on_a_node_that_does_not_exist_is_collected_after_a_while(wo
         assert await world.list(PODS, NAMESPACE) == []
 
 
+@pytest.mark.embedded_only("the real control plane has controllers of its own")
 @in_world(nodes=2, installed=False, workloads=False)
 async def test_settled_workloads_cost_no_write(world: World) -> None:
     sent: list[Request] = []
