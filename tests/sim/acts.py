@@ -388,6 +388,8 @@ def _jump_clock(schedule: Schedule) -> int:
     seconds = schedule.dice.choice((5, 30, 120, -2, -20))
     schedule.say(f"the clock jumps {seconds} s")
     schedule.world.clock.jump(seconds)
+    if seconds < 0:
+        schedule.invariants.set_back_at = asyncio.get_running_loop().time()
     return 1
 
 

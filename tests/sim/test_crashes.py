@@ -229,3 +229,21 @@ def test_holds_within_one_second_each_have_an_event() -> None:
         assert [event["count"] for event in world.events("RetryHeld")] == [1, 1]
 
     play(story, lifecycle=ONE_STRIKE)
+
+
+@pytest.mark.spec("ON-30")
+def test_a_clock_that_is_set_back_gives_no_second_attempt_the_name_of_the_first() -> None:
+    async def story(world: World) -> None:
+        world.apply(replicas=1)
+        await settled(world)
+        world.image("sglang:missing")
+        await world.until(lambda: state(world) == "Held", limit=100)
+        (pod,) = [pod for pod in world.pods() if pod["metadata"]["name"].endswith("-1")]
+        first = pod["metadata"]["annotations"]["internal.ome.io/operation"]
+        now, began = int(world.clock.now().timestamp()), int(first.rpartition("-")[2])
+        world.annotate("ome.io/release-held-revision", world.status()["updateRevision"])
+        world.clock.jump(began - now)
+        await world.until(lambda: world.phases() == ["Updating"], limit=10)
+        assert world.rows()[0]["operation"]["id"] != first
+
+    play(story, lifecycle=ONE_STRIKE)

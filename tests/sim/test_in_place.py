@@ -90,3 +90,22 @@ def test_a_refused_in_place_update_is_said_once_for_its_target_repairs_or_not() 
         assert [event["count"] for event in world.events("InPlaceUpdateNotPossible")] == [1]
 
     play(story)
+
+
+@pytest.mark.spec("ON-9")
+def test_a_pod_lost_during_an_in_place_update_is_not_made_beside_an_old_leftover() -> None:
+    async def story(world: World) -> None:
+        world.apply(replicas=1)
+        await settled(world)
+        world.image("sglang:missing")
+        await world.until(lambda: world.blocks() != [], limit=100)
+        world.change(lifecycle={"updateStrategy": {"type": "InPlaceIfPossible"}})
+        world.image("sglang:never")
+        await world.run(4)
+        assert world.rows()[0]["operation"]["step"] == "InPlace"
+        assert len(world.pods()) == 2
+        world.server.delete(("pods", "prod", "chat-engine-0-default-0"), 0)
+        await world.run(4)
+        assert world.pod_names() == ["chat-engine-0-default-0"]
+
+    play(story)

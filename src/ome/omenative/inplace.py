@@ -55,6 +55,9 @@ def advance(work: Work, row: InstanceStatus) -> None:
     if refused(work, row, name):
         return
     if pod is None:
+        for leftover in work.pods(row.index):  # of an earlier surge: not beside the pod that is made anew
+            if not leftover.gate:
+                work.delete(leftover)
         if may_create(work, row):
             work.create(row, row.active_ordinal, target)
         watch_for_failure(work, row, [])

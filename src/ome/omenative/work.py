@@ -184,7 +184,7 @@ class Work:
         self.withdraw_creations(row.index)
         timeout = self.strategy.ready_timeout
         operation = InstanceOperation(
-            id=f"{type_.lower()}-{row.index}-{names.digest_of(target) or 'none'}-{int(self.stamp.timestamp())}",
+            id=self._new_id(row, f"{type_.lower()}-{row.index}-{names.digest_of(target) or 'none'}"),
             type=type_,
             step=step,
             started_at=self.stamp,
@@ -195,6 +195,16 @@ class Work:
             strategy=strategy,
         )
         return self.put(replace(row, phase=phase, target_revision=target or row.target_revision, operation=operation))
+
+    def _new_id(self, row: InstanceStatus, stem: str) -> str:
+        """An operation's id: its second, or a later one when a clock was set back to a second that has been used."""
+        used = {member.operation for member in self.pods(row.index)}
+        if row.operation is not None:
+            used.add(row.operation.id)
+        second = int(self.stamp.timestamp())
+        while f"{stem}-{second}" in used:
+            second += 1
+        return f"{stem}-{second}"
 
     def step(self, row: InstanceStatus, step: str) -> InstanceStatus:
         """Advance the row's operation to its next step."""
