@@ -141,7 +141,7 @@ def _ended(was: Json, row: Json) -> Iterator[tuple[str, bool]]:
     elif old["type"] == "Update" and row.get("runningRevision") == target:
         done = "InPlaceUpdateCompleted" if old["step"] == "InPlace" else "RecreateUpdateCompleted"
         yield done, row["phase"] != "Ready"
-    elif old["type"] == "Update" and old["step"] == "Surge" and "surgeIndex" not in old:
+    elif old["type"] == "Update" and old["step"] in ("Surge", "SurgeDrain") and "surgeIndex" not in old:
         yield "RecreateUpdateStarted", False  # abandoned
     elif old["type"] == "Update" and "surgeIndex" in old:
         yield "GangSurgeAbandoned", False

@@ -247,3 +247,36 @@ def test_a_clock_that_is_set_back_gives_no_second_attempt_the_name_of_the_first(
         assert world.rows()[0]["operation"]["id"] != first
 
     play(story, lifecycle=ONE_STRIKE)
+
+
+@pytest.mark.spec("ON-6")
+def test_a_new_pod_that_is_lost_before_the_old_one_drains_takes_nothing_out_of_rotation() -> None:
+    async def story(world: World) -> None:
+        world.apply(replicas=1)
+        await settled(world)
+
+        def closes_the_gate(request: Request) -> bool:
+            return request.method == "PATCH" and request.path.endswith("/pods/chat-engine-0-default-0/status")
+
+        die_before(world, closes_the_gate)
+        world.image("sglang:v2")
+        await world.until(lambda: not any(manager.alive for manager in world.managers), limit=20)
+        assert world.rows()[0]["operation"]["step"] == "SurgeDrain"
+        world.server.delete(("pods", "prod", "chat-engine-0-default-1"), 0)
+
+        def one_serves() -> None:
+            serving = [
+                pod
+                for pod in world.pods()
+                if any(
+                    c["type"] == "Ready" and c["status"] == "True" for c in pod.get("status", {}).get("conditions", [])
+                )
+            ]
+            assert serving
+
+        world.every_step = one_serves
+        world.start()
+        await settled(world, limit=30)
+        assert world.rows()[0]["activeOrdinal"] == 1
+
+    play(story)

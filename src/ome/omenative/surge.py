@@ -117,6 +117,10 @@ def _drain(work: Work, row: InstanceStatus) -> None:
     operation = row.operation
     assert operation is not None
     old, new = _slots(work, row)
+    if old is not None and old.gate and not work.paused and (new is None or not new.containers_ready):
+        # The new pod was lost before the old one left rotation: nothing is drained yet, and nothing must be.
+        _surge(work, work.step(row, "Surge"))
+        return
     row = run_clock(work, row, [new] if new is not None else [])
     if new is None:
         if may_create(work, row) and not refused(work, row, work.pod_name(row.index, 1 - row.active_ordinal)):
