@@ -96,10 +96,6 @@ class ObjectReference(Model, frozen=True, kw_only=True):
     field_path: str = ""
 
 
-class LocalObjectReference(Model, frozen=True, kw_only=True):
-    name: str = ""
-
-
 class ObjectHead(Model, frozen=True, kw_only=True):
     """Kind and metadata of any object, when nothing else of it matters."""
 

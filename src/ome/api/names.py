@@ -65,11 +65,6 @@ def revision_headless_service(service: str, component: str, revision_hash: str) 
     return shortened(f"{component_name(service, component)}-rev-{revision_hash}-headless")
 
 
-def component_revision(service: str, component: str, revision_hash: str) -> str:
-    """An OMENative pod-template ControllerRevision: `{isvc}-{c}-{hash}`."""
-    return f"{component_name(service, component)}-{revision_hash}"
-
-
 def runtime_revision_prefix(kind: str, runtime: str, namespace: str) -> str:
     """What precedes the hash in a runtime revision's name; `namespace` is the service's."""
     if kind == SERVING_RUNTIME:

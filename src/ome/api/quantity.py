@@ -46,11 +46,6 @@ def canonical_quantity(value: str | int | float) -> str:
     return _decimal(amount, exponential=style == "exponent")
 
 
-def format_quantity(amount: Fraction | int) -> str:
-    """An amount in decimal canonical form."""
-    return _decimal(Fraction(amount), exponential=False) if amount else "0"
-
-
 def _parse(text: str) -> tuple[Fraction, str]:
     match = _PATTERN.match(text)
     if match is None:

@@ -126,10 +126,6 @@ class Cache(Generic[T]):
         """The objects that the named index files under `key`. Raises KeyError for an index that was never declared."""
         return [self._objects[found] for found in self._indexed[index].get(key, ())]
 
-    def index_keys(self, index: str) -> Iterable[str]:
-        """The keys in use in an index."""
-        return self._indexed[index].keys()
-
     # -- growing -----------------------------------------------------------------------------------------------------
 
     def add_index(self, name: str, index: Index[T]) -> None:

@@ -316,8 +316,10 @@ class Client:
     async def _write(self, request: Request, resource: Resource) -> dict[str, Any]:
         response = await self.request(request, resource=resource)
         for warning in response.headers.get("warning", "").split("\n"):
-            if warning and warning not in self._warned and len(self._warned) < WARNINGS_REMEMBERED:
-                self._warned.add(warning)  # said once: the same write will be warned of again and again
+            if warning and warning not in self._warned:  # said once: the same write is warned of again and again
+                if len(self._warned) == WARNINGS_REMEMBERED:
+                    self._warned.clear()
+                self._warned.add(warning)
                 log.info("the API server warns: %s", warning, extra={"path": request.path})
         return msgspec.json.decode(response.body, type=dict[str, Any])
 

@@ -77,10 +77,6 @@ class ApiError(KubeError):
         self.details: Mapping[str, Any] = details or {}
         self.retry_after = retry_after
 
-    def has_cause(self, reason: str) -> bool:
-        """Whether `details.causes` names this reason, e.g. `NamespaceTerminating`."""
-        return any(cause.get("reason") == reason for cause in self.details.get("causes") or ())
-
 
 class BadRequest(ApiError):
     disposition = Disposition.REJECTED

@@ -115,11 +115,6 @@ def reference_to(obj: Object, resource: Resource, *, field_path: str = "") -> Ob
     )
 
 
-def controlled_by(obj: Object, uid: str) -> bool:
-    controller = obj.metadata.controller
-    return controller is not None and controller.uid == uid
-
-
 def condition(status: Mapping[str, Any], type_: str) -> Json | None:
     """The condition of this type in a raw status, if any."""
     for found in status.get("conditions") or ():

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from ome.api.meta import Condition
+from ome.api.meta import find_condition
 from ome.api.types.inference_replica import InferenceReplica
 from ome.api.types.inference_service import InferenceService
+from ome.omenative.names import service_of
+from ome.omenative.strategy import desired
 
 SERVICE = ("namespace", "isvc")
 COMPONENT = (*SERVICE, "component")
@@ -55,13 +57,14 @@ def _of_services(services: Iterable[InferenceService]) -> Iterable[GaugeMetricFa
     )
     for service in services:
         who = [service.metadata.namespace, service.metadata.name]
-        ready.add_metric(who, _is_true(_condition(service.status.conditions, "Ready")))
-        if not _pins(service):
+        ready.add_metric(who, _is_true(service, "Ready"))
+        runtime = service.spec.runtime
+        if runtime is None or not runtime.pinned:
             continue  # what an earlier pin left in the status is history
         if service.status.pinned_revision_name:
             pinned.add_metric([*who, service.status.pinned_revision_name], 1)
-        drift = _condition(service.status.conditions, "RuntimeDrifted")
-        if drift is not None and drift.status == "True":
+        drift = find_condition(service.status.conditions, "RuntimeDrifted")
+        if drift is not None and drift.true:
             drifted.add_metric([*who, drift.reason], 1)
     return ready, pinned, drifted
 
@@ -80,9 +83,9 @@ def _of_replicas(replicas: Iterable[InferenceReplica]) -> Iterable[GaugeMetricFa
     paused = _family("ome_inferencereplica_paused", "1 where a rollout is paused", *COMPONENT)
     for replica in replicas:
         status = replica.status
-        who = [replica.metadata.namespace, _service_of(replica), replica.spec.component]
+        who = [replica.metadata.namespace, service_of(replica), replica.spec.component]
         counts = {
-            "desired": 1 if replica.spec.replicas is None else replica.spec.replicas,
+            "desired": desired(replica),
             "ready": status.ready_replicas,
             "serving": status.serving_replicas,
             "updated": status.updated_replicas,
@@ -101,19 +104,6 @@ def _family(name: str, text: str, *labels: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, labels=labels)
 
 
-def _condition(conditions: Iterable[Condition], kind: str) -> Condition | None:
-    return next((condition for condition in conditions if condition.type == kind), None)
-
-
-def _is_true(condition: Condition | None) -> int:
-    return int(condition is not None and condition.status == "True")
-
-
-def _pins(service: InferenceService) -> bool:
-    return service.spec.runtime is not None and service.spec.runtime.pinned
-
-
-def _service_of(replica: InferenceReplica) -> str:
-    """A standalone replica goes by its own name."""
-    parent = replica.spec.parent_ref
-    return parent.name if parent is not None and parent.name else replica.metadata.name
+def _is_true(service: InferenceService, kind: str) -> int:
+    condition = find_condition(service.status.conditions, kind)
+    return int(condition is not None and condition.true)

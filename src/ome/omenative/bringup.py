@@ -21,14 +21,12 @@ from .work import REFUSED_RETRY, Work
 QUOTA: str = "QuotaExceeded"
 SOURCE_UNROUTED: str = "SourceUnrouted"
 _RUNNING_CLOCK = frozenset({"", SOURCE_UNROUTED})
-_PATIENT = frozenset({ev.NAMESPACE_TERMINATING, gangs.CONFLICT})
+_PATIENT = frozenset({ev.NAMESPACE_TERMINATING, ev.POD_GROUP_OWNED})
 """Failures that only somebody else can end: trying at once would change nothing."""
-
-
 _REASONS = {
     Refused.INVALID: ev.INVALID_POD_SPEC,
     Refused.NAMESPACE: ev.NAMESPACE_TERMINATING,
-    Refused.OWNED: gangs.CONFLICT,
+    Refused.OWNED: ev.POD_GROUP_OWNED,
 }
 
 

@@ -135,7 +135,7 @@ class Engine:
         """One pass over a replica."""
         replica = self._replicas.get(*key)
         if replica is None:
-            self._expectations.forget(key)
+            self._executor.forget(key)
             self._memories.pop(key, None)
             return NothingLeft()
         if not self._expectations.satisfied(key) and not self._expectations.expired(key):

@@ -18,6 +18,7 @@ from .observe import Member
 INVALID_POD_SPEC: Final = "InvalidPodSpec"
 UNSCHEDULABLE: Final = "Unschedulable"
 NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
+POD_GROUP_OWNED: Final = "PodGroupOwnershipConflict"
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
 POD_FAILED: Final = "PodFailed"
 
@@ -26,7 +27,7 @@ _PULL_OR_CONFIG: Final = frozenset(
 )
 REVISION_CAUSED: Final = _PULL_OR_CONFIG | {INVALID_POD_SPEC}
 STUCK: Final = _PULL_OR_CONFIG | {"CrashLoopBackOff", "CreateContainerError", "RunContainerError"}
-_ENVIRONMENT: Final = frozenset({UNSCHEDULABLE, NAMESPACE_TERMINATING, "PodGroupOwnershipConflict"})
+_ENVIRONMENT: Final = frozenset({UNSCHEDULABLE, NAMESPACE_TERMINATING, POD_GROUP_OWNED})
 
 
 class Blame(StrEnum):

@@ -114,6 +114,13 @@ class Executor:
         """Events of Held blocks that stand, which this process knows to be written."""
         self._groups = groups_seen
 
+    def forget(self, key: tuple[str, str]) -> None:
+        """The replica of this key is gone."""
+        self._expectations.forget(key)
+        self._said.pop(key, None)
+        now = self._clock.monotonic()
+        self._full = {pod: full for pod, full in self._full.items() if full[0] > now}
+
     # -- plan ----------------------------------------------------------------------------------------------------------
 
     async def carry_out(self, snapshot: Snapshot, plan: Plan, stored: Stored | None, *, settings: Settings) -> Done:
@@ -292,13 +299,13 @@ class Executor:
                 PODS, action.name, key[0], uid=action.uid, grace_period=0 if action.force else None
             )
         except (NotFound, Conflict):
-            self._expectations.failed(key, uid=action.uid)
+            self._expectations.observe_deletion(key, action.uid)
         except TransportError as error:
             if not error.outcome_unknown:
-                self._expectations.failed(key, uid=action.uid)
+                self._expectations.observe_deletion(key, action.uid)
             raise
         except KubeError:
-            self._expectations.failed(key, uid=action.uid)
+            self._expectations.observe_deletion(key, action.uid)
             raise
 
     async def _set_gate(self, namespace: str, action: SetGate) -> None:

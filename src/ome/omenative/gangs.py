@@ -20,7 +20,6 @@ from .pods import owner_reference
 if TYPE_CHECKING:
     from .work import Work
 
-CONFLICT: Final = "PodGroupOwnershipConflict"
 TERMINATING: Final = "PodGroupTerminating"
 _DEFAULT_SCHEDULERS = ("", "default-scheduler")
 _NO_GANGS: Final = (

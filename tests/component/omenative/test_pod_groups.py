@@ -75,18 +75,15 @@ def chat(replicas: int = 1, **spec: Any) -> Json:
     }
 
 
-async def begin(world: World, *objects: Json, bounds: Json | None = None) -> None:
-    """The kind, the namespace and the manager; then the objects."""
+async def begin(world: World, *objects: Json, lifecycle: Json | None = None) -> None:
+    """The kind, the namespace and the manager with these settings (default: the chart's); then the objects."""
     await world.apply(DEFINITION)
     await world.until(lambda: world.client.serves(POD_GROUPS))
     await world.make_namespace("prod")
     environment = world.environment()
-    if bounds is not None:
-        stored = await environment.config()
-        lifecycle = {**stored.lifecycle, "gangScheduleTimeout": bounds}
-        environment = dataclasses.replace(
-            environment, config=_always(msgspec.structs.replace(stored, lifecycle=lifecycle))
-        )
+    if lifecycle is not None:
+        config = msgspec.structs.replace(await environment.config(), lifecycle=lifecycle)
+        environment = dataclasses.replace(environment, config=_always(config))
     served = frozenset({POD_GROUPS.group_resource})
     world.start_manager(ROOMS, dataclasses.replace(environment, served=served))
     for obj in objects:
@@ -124,7 +121,6 @@ async def ready(world: World, *indices: int) -> None:
     assert {p["metadata"]["labels"]["ome.io/instance-index"] for p in await pods(world)} == set(map(str, indices))
 
 
-@pytest.mark.spec("ON-32")
 @in_world(nodes=1, rooms=(), workloads=True)
 async def test_a_group_is_there_before_its_pods_and_goes_after_them(world: World) -> None:
     await begin(world, chat(topologyKey="kubernetes.io/hostname"))
@@ -226,33 +222,47 @@ async def test_a_failed_group_of_a_running_gang_is_replaced(world: World) -> Non
     await ready(world, 0)
 
 
-@pytest.mark.parametrize(
-    ("timeout", "bounds", "seconds"),
-    [
-        ("2m", None, 120),
-        ("2m", {"min": "60s", "max": "90s"}, 90),
-        ("30s", {"min": "60s", "max": "90s"}, 60),
-        ("2m", {"min": "90s", "max": "60s"}, 120),  # bounds the wrong way round are ignored
-    ],
-)
+CLAMP = {"min": "60s", "max": "90s"}
+TIMEOUTS: dict[str, tuple[str, Json | None, int | None]] = {
+    "above the clamp": ("2m", CLAMP, 90),
+    "inside it": ("80s", CLAMP, 80),
+    "below it": ("30s", CLAMP, 60),
+    "no deadline": ("", CLAMP, 60),
+    "no clamp": ("2m", None, 120),
+    "neither": ("", None, None),
+    "a clamp the wrong way round": ("2m", {"min": "90s", "max": "60s"}, 120),
+    "half a clamp": ("2m", {"max": "60s"}, 120),
+}
+
+
+@pytest.mark.spec("ON-32")
+@pytest.mark.parametrize("sentence", TIMEOUTS)
 @in_world(nodes=1, rooms=(), workloads=True)
-async def test_the_schedule_timeout_follows_the_readiness_deadline(
-    world: World, timeout: str, bounds: Json | None, seconds: int
-) -> None:
+async def test_the_schedule_timeout_follows_the_readiness_deadline(world: World, sentence: str) -> None:
+    timeout, clamp, seconds = TIMEOUTS[sentence]
     wanted = chat()
-    wanted["spec"]["lifecycle"]["instanceReadyTimeout"] = timeout
-    await begin(world, wanted, bounds=bounds)
+    del wanted["spec"]["lifecycle"]["instanceReadyTimeout"]
+    if timeout:
+        wanted["spec"]["lifecycle"]["instanceReadyTimeout"] = timeout
+    await begin(world, wanted, lifecycle={} if clamp is None else {"gangScheduleTimeout": clamp})
 
     async def made() -> None:
-        assert (await groups(world))["chat-engine-0"]["spec"]["scheduleTimeoutSeconds"] == seconds
+        assert (await groups(world))["chat-engine-0"]["spec"].get("scheduleTimeoutSeconds") == seconds
 
     await world.eventually(made)
-    if bounds is None:
-        change = {"spec": {"lifecycle": {"instanceReadyTimeout": "5m"}}}
-        await world.eventually(lambda: ready(world, 0))
-        await world.merge(INFERENCE_REPLICAS, "chat-engine", "prod", change)
-        seconds = 300
-        await world.eventually(made)
+
+
+@in_world(nodes=1, rooms=(), workloads=True)
+async def test_a_changed_deadline_reaches_the_group_of_a_running_gang(world: World) -> None:
+    await begin(world, chat())
+    await world.eventually(lambda: ready(world, 0))
+    change = {"spec": {"lifecycle": {"instanceReadyTimeout": "5m"}}}
+    await world.merge(INFERENCE_REPLICAS, "chat-engine", "prod", change)
+
+    async def changed() -> None:
+        assert (await groups(world))["chat-engine-0"]["spec"] == {"minMember": 3, "scheduleTimeoutSeconds": 300}
+
+    await world.eventually(changed)
 
 
 @in_world(nodes=1, rooms=ROOMS)

@@ -79,7 +79,11 @@ def test_a_held_revision_names_its_cause_while_the_instances_serve() -> None:
 
 
 def test_a_standalone_paused_replica_goes_by_its_own_name() -> None:
-    lines = exported(replicas=[replica({"paused": True})])
+    lines = exported(replicas=[replica({"paused": True, "replicas": 0})])  # 0 runs one
+    assert (
+        'ome_inferencereplica_instances{component="engine",isvc="chat-engine",namespace="prod",state="desired"} 1.0'
+        in lines
+    )
     assert 'ome_inferencereplica_paused{component="engine",isvc="chat-engine",namespace="prod"} 1.0' in lines
     assert not any("retry_block" in line or "rollout_hold" in line for line in lines)
 

@@ -135,11 +135,6 @@ class DataDir:
         """What the living cluster process says of itself; empty when none lives here."""
         return read_json(self.state) if self.is_held() else {}
 
-    @property
-    def is_used(self) -> bool:
-        """Whether a cluster was ever started here."""
-        return self.kubeconfig.exists() or self.database.exists()
-
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object in a file; empty when there is none or it is not one."""
