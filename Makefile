@@ -11,6 +11,8 @@ HELM := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ome/helm/helm
 # A helm of the user's own comes first.
 PYTEST := PATH="$$PATH:$(dir $(HELM))" $(BIN)/python -m pytest
 JOBS ?= 3
+# Each worker has a control plane of its own.
+KUBE_JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-kube test-slow sim twin helm kube-binaries kube-up kube-down bench lint format docs install image locks clean
@@ -45,10 +47,10 @@ test: $(VENV)/.base ## unit, component, scenario and some simulation, on the emb
 	@$(PYTEST) -n $(JOBS) --dist loadfile $(ARGS)
 
 test-kube: $(VENV)/.base kube-binaries ## the component and scenario files on a real control plane
-	@$(PYTEST) --cluster kube tests/component tests/scenario $(ARGS)
+	@$(PYTEST) --cluster kube -n $(KUBE_JOBS) --dist loadfile tests/component tests/scenario $(ARGS)
 
 test-slow: setup ## what needs minutes of real time
-	@$(PYTEST) --slow -m slow $(ARGS)
+	@$(PYTEST) --slow -m slow -o timeout=3600 $(ARGS)
 	@$(MAKE) --no-print-directory sim
 
 sim: $(VENV)/.base ## 10,000 simulated schedules of OMENative

@@ -25,16 +25,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where component and scenario tests run: the embedded cluster or the real control plane",
     )
     parser.addoption("--slow", action="store_true", help="run also what needs minutes of real time")
+    parser.addoption(
+        "--failed-files",
+        action="store_true",
+        help="run only the files with a failure in the last run, whole, for tests of a scenario follow one another",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start the control plane that component tests share; each scenario module has one of its own."""
+    """Start the control plane that component tests share, one a worker; each scenario module has one of its own."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A job that a shell put into the background ignores Ctrl-C, and its children would inherit that.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    worker = hasattr(config, "workerinput")
-    if config.getoption("--cluster") != "kube" or os.environ.get(KUBECONFIG_VARIABLE) or worker:
+    if config.getoption("--cluster") != "kube" or os.environ.get(KUBECONFIG_VARIABLE):
         return
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        return  # only workers run tests
     folder = tempfile.TemporaryDirectory(prefix="ome-kube-")
     command = [sys.executable, str(CONTROL_PLANE), "up", "--nodes", "none"]
     environment = {**os.environ, "OME_KUBE_RUN_DIR": f"{folder.name}/run"}
@@ -57,6 +63,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--failed-files"):
+        _keep_failed_files(config, items)
     # Scenarios mostly wait: begun first, they overlap with everything else.
     items.sort(key=lambda item: "scenario" not in item.path.parts)
     real = config.getoption("--cluster") == "kube"
@@ -66,3 +74,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         only = item.get_closest_marker("embedded_only")
         if real and only is not None:
             item.add_marker(pytest.mark.skip(reason=f"embedded cluster only: {only.args[0] if only.args else ''}"))
+
+
+def _keep_failed_files(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without a failure on record (the run itself broke off) everything is kept."""
+    failed = {test.partition("::")[0] for test in config.cache.get("cache/lastfailed", {})} if config.cache else set()
+    if not failed:
+        return
+    others = [item for item in items if item.nodeid.partition("::")[0] not in failed]
+    items[:] = [item for item in items if item.nodeid.partition("::")[0] in failed]
+    config.hook.pytest_deselected(items=others)

@@ -241,21 +241,39 @@ def ready(folder: pathlib.Path, port: int) -> bool:
         return False
 
 
-def up(nodes: str, quiet: bool = False) -> None:
-    build()
-    if running(RUN / "kube-apiserver.pid"):
-        print(RUN / "kubeconfig")
-        return
-    down(quiet=True)
-    shutil.rmtree(RUN, ignore_errors=True)
+def start_api(attempts: int = 3) -> pathlib.Path:
+    """Start etcd and kube-apiserver and wait until they serve. Returns the administrator's kubeconfig.
+
+    A port that was free a moment ago may be taken when it is bound: then others are tried.
+    """
     RUN.mkdir(parents=True)
     write_certificates(RUN)
-    api, client, peer, manager, scheduler = free_ports(5)
-    kubeconfig = write_kubeconfig(RUN, api, "kubeconfig", TOKEN)
     (RUN / "tokens.csv").touch(mode=0o600)
     (RUN / "tokens.csv").write_text(f'{TOKEN},admin,admin,"system:masters"\n')
+    for last in (*[False] * (attempts - 1), True):
+        api, client, peer = free_ports(3)
+        start_servers(api, client, peer)
+        deadline = time.monotonic() + 90
+        while (lost := lost_server()) is None and time.monotonic() < deadline:
+            if ready(RUN, api):
+                return write_kubeconfig(RUN, api, "kubeconfig", TOKEN)
+            time.sleep(0.05)
+        failed = lost or "kube-apiserver"
+        log = (RUN / f"{failed}.log").read_text(errors="replace")
+        down(quiet=True)
+        if last or "address already in use" not in log:
+            fail(f"{failed} did not become ready; the end of its log:\n{log[-1500:]}")
+        shutil.rmtree(RUN / "etcd", ignore_errors=True)
+    raise AssertionError("the last attempt either serves or fails")
+
+
+def lost_server() -> str | None:
+    """Which of the two servers has ended."""
+    return next((name for name in ("etcd", "kube-apiserver") if running(RUN / f"{name}.pid") is None), None)
+
+
+def start_servers(api: int, client: int, peer: int) -> None:
     programs = binaries()
-    began = time.monotonic()
     start(
         RUN,
         "etcd",
@@ -297,22 +315,25 @@ def up(nodes: str, quiet: bool = False) -> None:
             "--profiling=false",
         ],
     )
-    deadline = time.monotonic() + 90
-    while not ready(RUN, api):
-        if running(RUN / "kube-apiserver.pid") is None or time.monotonic() > deadline:
-            tail = (RUN / "kube-apiserver.log").read_text(errors="replace")[-1500:]
-            down(quiet=True)
-            fail(f"kube-apiserver did not become ready; the end of its log:\n{tail}")
-        time.sleep(0.05)
+
+
+def up(nodes: str, quiet: bool = False) -> None:
+    build()
+    if running(RUN / "kube-apiserver.pid"):
+        print(RUN / "kubeconfig")
+        return
+    down(quiet=True)
+    shutil.rmtree(RUN, ignore_errors=True)
+    programs = binaries()
+    began = time.monotonic()
+    kubeconfig = start_api()
     start(
         RUN,
         "kube-controller-manager",
         [
             str(programs / "kube-controller-manager"),
             f"--kubeconfig={kubeconfig}",
-            "--bind-address=127.0.0.1",
-            f"--secure-port={manager}",
-            f"--cert-dir={RUN}",
+            "--secure-port=0",
             "--use-service-account-credentials",
             "--service-account-private-key-file=sa.key",
             "--root-ca-file=ca.crt",
@@ -328,9 +349,7 @@ def up(nodes: str, quiet: bool = False) -> None:
         [
             str(programs / "kube-scheduler"),
             f"--kubeconfig={kubeconfig}",
-            "--bind-address=127.0.0.1",
-            f"--secure-port={scheduler}",
-            f"--cert-dir={RUN}",
+            "--secure-port=0",
             "--leader-elect=false",
             "--profiling=false",
         ],
