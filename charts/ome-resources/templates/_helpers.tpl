@@ -2,7 +2,7 @@
 {{- define "ome.image" -}}
 {{- $root := index . 0 -}}
 {{- $image := index . 1 -}}
-{{- $tag := $image.tag | default $root.Values.global.tag | default $root.Chart.AppVersion -}}
+{{- $tag := $image.tag | default $root.Values.global.tag | default $root.Chart.AppVersion | toString -}}
 {{- if contains "/" $image.repository -}}
 {{- printf "%s:%s" $image.repository $tag -}}
 {{- else -}}

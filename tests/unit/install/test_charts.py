@@ -123,21 +123,39 @@ def test_the_roles_are_the_packages() -> None:
     assert named(rendered("ome-resources"), "ClusterRole", roles.MANAGER)["rules"] == roles.manager_rules()
 
 
-def test_images_follow_the_hub() -> None:
-    objects = rendered("ome-resources", "global.hub=r.example/x", "ome.controller.image.repository=own/manager")
-    pods = {
-        name: named(objects, "Deployment", name)["spec"]["template"]["spec"]
-        for name in ("ome-controller-manager", "ome-prometheus")
+def images(*settings: str) -> dict[str, str]:
+    """Every image that the chart names, by what runs it."""
+    objects = rendered("ome-resources", *settings)
+    found = {
+        container["name"]: container["image"]
+        for entry in objects
+        if entry["kind"] == "Deployment"
+        for container in entry["spec"]["template"]["spec"]["containers"]
     }
-    assert pods["ome-controller-manager"]["containers"][0]["image"].startswith("own/manager:")
-    assert pods["ome-prometheus"]["containers"][0]["image"] == "docker.io/prom/prometheus:v3.0.1"
-    plain = rendered("ome-resources", "global.hub=r.example/x")
-    manager = named(plain, "Deployment", "ome-controller-manager")["spec"]["template"]["spec"]["containers"][0]
-    assert manager["image"].startswith("r.example/x/ome-manager:")
-    data = named(plain, "ConfigMap", "inferenceservice-config")["data"]
-    assert json.loads(data["omeAgent"])["image"].startswith("r.example/x/ome-agent:")
-    benchmark = json.loads(named(plain, "ConfigMap", "benchmarkjob-config")["data"]["benchmarkjob"])
-    assert benchmark["podConfig"]["image"].startswith("r.example/x/genai-bench:")
+    data = named(objects, "ConfigMap", "inferenceservice-config")["data"]
+    entries = {key: json.loads(value) for key, value in data.items()}
+    found |= {key: entry["image"] for key, entry in entries.items() if isinstance(entry, dict) and "image" in entry}
+    benchmark = json.loads(named(objects, "ConfigMap", "benchmarkjob-config")["data"]["benchmarkjob"])
+    return {**found, "benchmark": benchmark["podConfig"]["image"]}
+
+
+def test_images_follow_the_hub() -> None:
+    prometheus = "docker.io/prom/prometheus:v3.0.1"
+    ours = dict.fromkeys(("omeAgent", "modelInit", "servingSidecar"), "r.example/x/ome-agent:1")
+    assert images("global.hub=r.example/x", "global.tag=1") == {
+        "manager": "r.example/x/ome-manager:1",
+        "benchmark": "r.example/x/genai-bench:1",
+        "prometheus": prometheus,
+        **ours,
+    }
+    repositories = {"controller": "own/manager", "omeAgent": "own/agent", "benchmarkJob": "own/bench"}
+    settings = [f"ome.{part}.image.repository={repository}" for part, repository in repositories.items()]
+    assert images("global.hub=r.example/x", "global.tag=1", *settings) == {
+        "manager": "own/manager:1",
+        "benchmark": "own/bench:1",
+        "prometheus": prometheus,
+        **dict.fromkeys(ours, "own/agent:1"),
+    }
 
 
 @pytest.mark.spec("IN-9")
