@@ -30,7 +30,7 @@ import pytest
 
 from ome.api.config import parse_config
 from ome.api.core import ConfigMap
-from ome.install import manifests
+from ome.install import Flavour, manifests
 from ome.kube import resources
 from ome.kube.aiohttp_transport import AiohttpTransport
 from ome.kube.cache import Caches
@@ -198,9 +198,9 @@ class World:
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
-    async def install(self) -> None:
+    async def install(self, config: Flavour = "chart") -> None:
         """OME's namespace, definitions, roles and ConfigMap; no webhooks."""
-        for obj in manifests(namespace=self.namespace):
+        for obj in manifests(namespace=self.namespace, config=config):
             resource = resource_of(obj)
             if resource is resources.CRDS and (_DEFINED if self.embedded else _INSTALLED):
                 continue

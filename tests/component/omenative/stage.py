@@ -96,6 +96,11 @@ def chat(image: str = IMAGE, *, replicas: int = 3, env: list[Json] | None = None
 async def set_stage(world: World, lifecycle: Json = QUICK) -> None:
     """Namespace, configuration, model (ready on every node) and runtime."""
     await world.merge(CONFIG_MAPS, "inferenceservice-config", "ome", {"data": {"lifecycle": json.dumps(lifecycle)}})
+    await model_and_runtime(world)
+
+
+async def model_and_runtime(world: World) -> None:
+    """Namespace, model (ready on every node) and runtime."""
     await world.make_namespace("prod")
     nodes = [node["metadata"]["name"] for node in await world.list(NODES)]
     for node in nodes:
