@@ -268,6 +268,7 @@ async def test_policies_are_checked_where_they_exist(made: Stage) -> None:
     assert "must be a percentage" in await refused(made.world.client.apply(ROLLOUT_POLICIES, policy))
 
 
+@pytest.mark.spec("MO-26")
 @on_stage
 async def test_a_bad_entry_of_the_configuration_and_the_pods(made: Stage) -> None:
     """What pods need of the ConfigMap denies them when it is broken; another entry's fault does not."""
@@ -280,8 +281,9 @@ async def test_a_bad_entry_of_the_configuration_and_the_pods(made: Stage) -> Non
         await configured(deploy="{")
         await made.world.apply(pod("survivor", **{"ome.io/inferenceservice": "chat"}))
         await configured(deploy=before["data"]["deploy"], fineTunedAdapter="{")
-        text = await refused(made.world.apply(pod("victim", **{"ome.io/inferenceservice": "chat"})))
-        assert "unable to unmarshal fineTunedAdapter json string:" in text
+        for service in ("chat", "without-adapters"):
+            text = await refused(made.world.apply(pod("victim", **{"ome.io/inferenceservice": service})))
+            assert "unable to unmarshal fineTunedAdapter json string:" in text
         await made.world.apply(pod("bystander"))
     finally:
         await made.world.merge(
