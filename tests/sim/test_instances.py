@@ -57,6 +57,26 @@ def test_scaling_down_prefers_to_keep_ready_instances() -> None:
     play(story)
 
 
+@pytest.mark.spec("ON-24")
+def test_scaling_down_keeps_a_failed_instance_that_serves_rather_than_a_new_one_that_never_did() -> None:
+    async def story(world: World) -> None:
+        world.apply(replicas=3)
+        await settled(world)
+        world.image("sglang:missing")
+        await world.until(lambda: "Failed" in world.phases())
+        world.change(replicas=2)
+        await world.until(lambda: len(world.rows()) == 2)
+        world.change(replicas=3)
+        await world.until(lambda: world.phases() == ["Failed", "Failed", "Ready"])
+        assert world.status()["servingReplicas"] == 2, "Instance 1 on its old pod, and Instance 2"
+        world.change(replicas=2)
+        await world.until(lambda: len(world.rows()) == 2)
+        assert [r.get("index", 0) for r in world.rows()] == [1, 2]
+        assert world.status()["servingReplicas"] == 2
+
+    play(story)
+
+
 @pytest.mark.spec("ON-23")
 @pytest.mark.parametrize("mode", ["Recover", "Freeze"])
 def test_paused_starts_no_update_and_no_new_instance_but_scales_down_and_lets_creations_finish(mode: str) -> None:

@@ -46,7 +46,9 @@ def plan_indices(work: Work) -> None:
     made = work.replacements()
     kept = [row for row in work.ordered() if row.phase != "Deleting" and row.index not in made]
     if len(kept) > work.size:
-        order = sorted(kept, key=lambda row: (not _surging(row), row.phase != "Ready", row.index))
+        order = sorted(
+            kept, key=lambda row: (not _surging(row), row.phase != "Ready", not _serves(work, row), row.index)
+        )
         for row in order[work.size :]:
             delete(work, row)
         return
@@ -60,6 +62,13 @@ def plan_indices(work: Work) -> None:
 def _surging(row: InstanceStatus) -> bool:
     """The source of a gang surge: it and its replacement are kept first."""
     return row.operation is not None and row.operation.surge_index is not None
+
+
+def _serves(work: Work, row: InstanceStatus) -> bool:
+    """Whether the Instance serves whatever its phase: a failed surge leaves it `Failed` with its old pod in rotation,
+    and a new Instance that never ran must not be kept in its place.
+    """
+    return sum(member.serving for member in work.pods(row.index)) >= work.per_instance
 
 
 def delete(work: Work, row: InstanceStatus) -> None:
