@@ -1,17 +1,21 @@
 """The operator's configuration as the controllers see it: the ConfigMap, read through a cache with a time to live.
 
-An edit starts no reconcile: it applies at each object's next one (`spec/manager.md` section 5).
+An edit starts no reconcile: it applies at each object's next one (`spec/manager.md` section 5). A ConfigMap that is
+gone changes nothing: its absence would mean other defaults, and other defaults roll every service of the cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from ome.api.config import CONFIG_MAP_NAME, ConfigError, OperatorConfig, parse_config
 from ome.api.core import ConfigMap
 from ome.kube.client import Client
 from ome.kube.clock import Clock
 from ome.kube.resources import CONFIG_MAPS
+
+log = logging.getLogger("ome.config")
 
 
 class ConfigSource:
@@ -50,6 +54,11 @@ class ConfigSource:
 
     async def _read(self) -> None:
         found = await self._client.find(CONFIG_MAPS, CONFIG_MAP_NAME, self._namespace, into=ConfigMap)
+        if found is None and self._outcome is not None:
+            if self._version is not None:
+                log.warning("ConfigMap %s/%s is gone; what it said last is kept", self._namespace, CONFIG_MAP_NAME)
+            self._keep(None, self._outcome)
+            return
         if found is not None and found.metadata.resource_version == self._version and self._outcome is not None:
             self._read_at = self._clock.monotonic()
             return

@@ -94,6 +94,23 @@ async def test_an_edit_of_the_configuration_starts_no_reconcile_and_is_used_with
 
 
 @EMBEDDED
+@in_world(workloads=False)
+async def test_a_configuration_that_is_deleted_stays_in_force_and_rolls_no_service(world: World) -> None:
+    await world.make_namespace("prod")
+    await configure(world, 11)
+    world.start_manager(ROOMS, await environment(world, "--config-cache-ttl=0s"))
+    await world.apply(kind(SERVING_RUNTIMES, RUNTIME), service())
+    await world.sleep(5)
+    before = await world.get(CONFIG_MAPS, "inferenceservice-config", world.namespace)
+    await world.client.delete(CONFIG_MAPS, "inferenceservice-config", world.namespace)
+    assert await touch(world, "without") == 11
+    metadata = {"name": "inferenceservice-config", "namespace": world.namespace}
+    await world.apply(kind(CONFIG_MAPS, {"metadata": metadata, "data": before["data"]}))
+    await configure(world, 22)
+    assert await touch(world, "made anew") == 22
+
+
+@EMBEDDED
 @pytest.mark.spec("MA-10")
 @in_world(workloads=False, installed=False)
 async def test_another_namespace_has_the_configuration_and_the_revisions(
