@@ -28,7 +28,7 @@ def cluster(opener: Callable[..., ScenarioCluster]) -> ScenarioCluster:
     found = opener(nodes=1)
     for name in ("engine/runtime.yaml", "engine/service.yaml"):
         found.kubectl("apply -f", str(EXAMPLES / name)).ok()
-    found.kubectl("wait --for=condition=Ready inferenceservice/echo -n demo --timeout=60s", timeout=70).ok()
+    found.kubectl("wait --for=condition=Ready inferenceservice/echo -n demo --timeout=120s").ok()
     return found
 
 
@@ -39,7 +39,7 @@ def url_of(cluster: ScenarioCluster, service: str) -> str:
     return str(cluster.until(found, what=f"an address of {service}"))
 
 
-def post(url: str, body: dict[str, Any], timeout: float = 20.0) -> dict[str, Any]:
+def post(url: str, body: dict[str, Any], timeout: float = 60.0) -> dict[str, Any]:
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
     try:
@@ -160,7 +160,7 @@ def test_two_pods_bind_the_same_port_and_see_the_cluster_by_name(cluster: Scenar
             "spec": {"selector": {"app": "twins"}, "ports": [{"port": 80, "targetPort": 8080}]},
         },
     )
-    c.kubectl("wait --for=condition=Ready pod/twin-a pod/twin-b -n demo --timeout=30s", timeout=40).ok()
+    c.kubectl("wait --for=condition=Ready pod/twin-a pod/twin-b -n demo --timeout=120s").ok()
     fetch = "import urllib.request as u; print(u.urlopen('http://twins.demo.svc.cluster.local/etc/hosts').status)"
 
     def fetched() -> str:
@@ -196,11 +196,11 @@ def test_a_crashing_process_is_restarted_with_backoff_and_its_old_log_is_kept(cl
         found = c.get("pod crash -n demo")["status"].get("containerStatuses") or [{}]
         return dict(found[0])
 
-    c.until(lambda: status().get("restartCount", 0) >= 1, timeout=30)
+    c.until(lambda: status().get("restartCount", 0) >= 1)
     ended = status()["lastState"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (3, "Error")
     assert c.kubectl("logs crash -n demo --previous").ok().out == "about to fail\n"
-    c.until(lambda: status()["state"].get("waiting", {}).get("reason") == "CrashLoopBackOff", timeout=30)
+    c.until(lambda: status()["state"].get("waiting", {}).get("reason") == "CrashLoopBackOff")
     c.kubectl("delete pod crash -n demo --grace-period=0 --force").ok()
 
 
@@ -211,18 +211,18 @@ def test_a_rollout_loses_no_request_pinned_or_not(cluster: ScenarioCluster) -> N
     pinned["metadata"]["name"] = "pinned"
     pinned["spec"]["runtime"]["autoSync"] = False
     c.apply(pinned)
-    c.kubectl("wait --for=condition=Ready inferenceservice/pinned -n demo --timeout=60s", timeout=70).ok()
+    c.kubectl("wait --for=condition=Ready inferenceservice/pinned -n demo --timeout=120s").ok()
     clients = [Client(url_of(c, f"demo/{name}")) for name in ("echo", "pinned")]
     try:
         time.sleep(0.5)
         runtime = (EXAMPLES / "engine" / "runtime.yaml").read_text()
         c.kubectl("apply -f -", stdin=runtime.replace("--port=8080", "--port=8080, --ctx-size=4096")).ok()
-        c.until(lambda: len(clients[0].pods) == 2, timeout=60, what="the follower to roll")
-        c.kubectl("rollout status deployment/echo-engine -n demo --timeout=60s", timeout=70).ok()
+        c.until(lambda: len(clients[0].pods) == 2, what="the follower to roll")
+        c.kubectl("rollout status deployment/echo-engine -n demo --timeout=120s").ok()
         assert len(clients[1].pods) == 1
         c.kubectl("annotate inferenceservice pinned -n demo ome.io/runtime-sync=go").ok()
-        c.until(lambda: len(clients[1].pods) == 2, timeout=60, what="the pinned one to roll")
-        c.kubectl("rollout status deployment/pinned-engine -n demo --timeout=60s", timeout=70).ok()
+        c.until(lambda: len(clients[1].pods) == 2, what="the pinned one to roll")
+        c.kubectl("rollout status deployment/pinned-engine -n demo --timeout=120s").ok()
         time.sleep(2)
     finally:
         for client in clients:
@@ -253,7 +253,7 @@ def test_a_held_revision_keeps_answering_until_the_image_is_there(cluster: Scena
         },
     }
     c.apply(body)
-    c.kubectl("wait --for=condition=Ready inferenceservice/native -n demo --timeout=60s", timeout=70).ok()
+    c.kubectl("wait --for=condition=Ready inferenceservice/native -n demo --timeout=120s").ok()
     client = Client(url_of(c, "demo/native"))
     try:
         c.local("image deny", "local/engine:missing", *c.elsewhere).ok()
@@ -280,7 +280,7 @@ def test_a_held_revision_keeps_answering_until_the_image_is_there(cluster: Scena
 
 def test_nothing_is_left_behind_when_the_cluster_is_killed(opener: Callable[..., ScenarioCluster]) -> None:
     c = opener(nodes=1)
-    c.kubectl("create namespace demo").ok()
+    c.make_namespace("demo")
     marker = f"ome-left-behind-{os.getpid()}"
     command = ["python3", "-c", f"import time; time.sleep(600) # {marker}"]
     c.apply(
@@ -291,10 +291,10 @@ def test_nothing_is_left_behind_when_the_cluster_is_killed(opener: Callable[...,
             "spec": {"containers": [{"name": "c", "image": "local/sh:1", "command": command}]},
         }
     )
-    c.kubectl("wait --for=condition=Ready pod/sleeper -n demo --timeout=30s", timeout=40).ok()
+    c.kubectl("wait --for=condition=Ready pod/sleeper -n demo --timeout=120s").ok()
     assert running(marker)
     os.kill(c.node_process(), signal.SIGKILL)
-    c.until(lambda: not running(marker), timeout=15, what="the pod's process to end")
+    c.until(lambda: not running(marker), what="the pod's process to end")
 
 
 def running(marker: str) -> list[str]:
@@ -314,8 +314,8 @@ def test_a_router_spreads_requests_over_two_engines(cluster: ScenarioCluster) ->
     c = cluster
     for name in ("router/runtime.yaml", "router/service.yaml"):
         c.kubectl("apply -f", str(EXAMPLES / name)).ok()
-    c.kubectl("wait --for=condition=RouterReady inferenceservice/routed -n demo --timeout=90s", timeout=100).ok()
-    c.kubectl("wait --for=condition=Ready inferenceservice/routed -n demo --timeout=90s", timeout=100).ok()
+    c.kubectl("wait --for=condition=RouterReady inferenceservice/routed -n demo --timeout=120s").ok()
+    c.kubectl("wait --for=condition=Ready inferenceservice/routed -n demo --timeout=120s").ok()
     url = url_of(c, "demo/routed")
     seen: set[str] = set()
 
@@ -323,4 +323,4 @@ def test_a_router_spreads_requests_over_two_engines(cluster: ScenarioCluster) ->
         seen.add(post(url, QUESTION)["choices"][0]["message"]["content"].rpartition("in pod ")[2])
         return len(seen) == 2
 
-    c.until(both, timeout=30, what="answers of both engines")
+    c.until(both, what="answers of both engines")

@@ -31,9 +31,10 @@ from ome.local.commands.data import DataDir
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(sys.executable).parent
 CONTROL_PLANE = ROOT / "hack" / "kubernetes" / "control_plane.py"
+# A manager that cannot renew its Lease in time ends, and nobody starts it anew: the times are the program's own.
 FAST_FLAGS = (
-    "--leader-elect-lease-duration=3s",
-    "--leader-elect-renew-deadline=2s",
+    "--leader-elect-lease-duration=15s",
+    "--leader-elect-renew-deadline=10s",
     "--leader-elect-retry-period=500ms",
     "--config-cache-ttl=1s",
 )
@@ -91,7 +92,7 @@ class ScenarioCluster:
 
     # -- commands ----------------------------------------------------------------------------------------------------
 
-    def run(self, command: str | Sequence[str], *, stdin: str | None = "", timeout: float = 60.0) -> Ran:
+    def run(self, command: str | Sequence[str], *, stdin: str | None = "", timeout: float = 180.0) -> Ran:
         """Run a command line in the working folder. `stdin` None leaves the input unconnected."""
         argv = shlex.split(command) if isinstance(command, str) else [*command]
         done = subprocess.run(
@@ -143,9 +144,17 @@ class ScenarioCluster:
         """`kubectl get <what> -o json`, decoded."""
         return json.loads(self.kubectl(f"get {what} -o json", **options).ok().out)
 
+    def make_namespace(self, name: str) -> None:
+        """Create a namespace that takes pods: on a real control plane the account they run as comes a moment later."""
+        self.kubectl(f"create namespace {name}").ok()
+        if self.real:
+            self.until(lambda: self.kubectl(f"get serviceaccount default -n {name}").code == 0, what="an account")
+
     # -- waiting -----------------------------------------------------------------------------------------------------
 
-    def eventually(self, look: Callable[[], Any], wanted: Any, *, timeout: float = 10.0) -> None:
+    # How long something that must happen may take says nothing of the product: on a loaded machine it is long.
+
+    def eventually(self, look: Callable[[], Any], wanted: Any, *, timeout: float = 120.0) -> None:
         """Wait until `look()` equals `wanted`; fails with the last value."""
         deadline = time.monotonic() + timeout
         while True:
@@ -155,7 +164,7 @@ class ScenarioCluster:
             assert time.monotonic() <= deadline, f"after {timeout:g} s still\n{found}\nnot\n{wanted}"
             time.sleep(0.1)
 
-    def until(self, look: Callable[[], Any], *, timeout: float = 30.0, what: str = "") -> Any:
+    def until(self, look: Callable[[], Any], *, timeout: float = 120.0, what: str = "") -> Any:
         """Wait until `look()` is truthy, and return it."""
         deadline = time.monotonic() + timeout
         while True:
@@ -297,9 +306,9 @@ def open_cluster(folder: Path, *, nodes: int, real: bool, gpus: int = 8, flags: 
 def _start(cluster: ScenarioCluster, folder: Path, nodes: int, gpus: int, flags: Sequence[str]) -> None:
     if not cluster.real:
         up = f"up --port 0 --nodes {nodes} --gpus-per-node {gpus} --"
-        cluster.local(up, *FAST_FLAGS, *flags, timeout=120).ok()
+        cluster.local(up, *FAST_FLAGS, *flags).ok()
         return
-    cluster.run([sys.executable, str(CONTROL_PLANE), "up", "--nodes", "none"], timeout=120).ok()
+    cluster.run([sys.executable, str(CONTROL_PLANE), "up", "--nodes", "none"]).ok()
     cluster.start_nodes(nodes, gpus)
     manifests = cluster.run(
         [sys.executable, "-m", "ome.install", "print", "--config", "chart", "--webhook-url", "https://127.0.0.1:1"]
@@ -307,10 +316,10 @@ def _start(cluster: ScenarioCluster, folder: Path, nodes: int, gpus: int, flags:
     documents = [d for d in yaml.safe_load_all(manifests.out) if "Webhook" not in d["kind"]]
     definitions = [d for d in documents if d["kind"] in ("Namespace", "CustomResourceDefinition")]
     for batch in (definitions, [d for d in documents if d not in definitions]):
-        cluster.kubectl("apply --server-side -f -", stdin=yaml.safe_dump_all(batch), timeout=120).ok()
+        cluster.kubectl("apply --server-side -f -", stdin=yaml.safe_dump_all(batch)).ok()
     established = "wait --for=condition=Established crd --all --timeout=60s"
     # kubectl gives up at once on a definition that has no conditions yet.
-    cluster.until(lambda: cluster.kubectl(established, timeout=90).code == 0, what="the definitions to be served")
+    cluster.until(lambda: cluster.kubectl(established).code == 0, what="the definitions to be served")
     cluster.start_manager(*flags)
 
 
