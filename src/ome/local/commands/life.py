@@ -65,6 +65,10 @@ def up(
     """
     if data.is_held():
         raise Refusal(already_running(data))
+    if manager_arguments:
+        from ome.local.commands import managing
+
+        managing.check_flags(manager_arguments)
     data.prepare()
     if detach:
         facts = _start_detached(data)

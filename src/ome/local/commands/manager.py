@@ -27,6 +27,7 @@ def manager() -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- FLAGS]")
 def start(data: DataDir, output: str, arguments: tuple[str, ...]) -> None:
     """Start the operator: ome local manager start -- --zap-log-level=debug"""
+    managing.check_flags(arguments)
     _print(_start(data, arguments), output, "Started")
 
 
@@ -46,6 +47,7 @@ def stop(data: DataDir) -> None:
 def restart(data: DataDir, output: str, arguments: tuple[str, ...]) -> None:
     """Stop the operator if it runs, and start it with these flags."""
     require_running(data)
+    managing.check_flags(arguments)
     managing.stop(data)
     _print(_start(data, arguments), output, "Restarted")
 

@@ -159,6 +159,24 @@ def arguments_for(data: DataDir, ports: Ports, more: Sequence[str]) -> list[str]
     ]
 
 
+def check_flags(more: Sequence[str]) -> None:
+    """Raise Refusal for flags that the manager would not start with, before anything is started or stopped for them.
+
+    `--help` is answered and ends the process.
+    """
+    if not more:
+        return
+    from ome.manager.flags import FlagError, HelpRequested, StartupProblem, parse_flags, usage, validate
+
+    try:
+        validate(parse_flags(["--leader-elect", *more]))
+    except HelpRequested:
+        print(usage())
+        raise SystemExit(0) from None
+    except (FlagError, StartupProblem) as problem:
+        raise Refusal(f"the operator does not start with these flags: {problem}") from None
+
+
 def start(data: DataDir, client: SyncClient, server: str, bundle: str, more: Sequence[str] = ()) -> dict[str, Any]:
     """Start the manager and wait until it is ready. Raises Refusal when it runs already or ends at once."""
     data.prepare()
