@@ -31,6 +31,7 @@ import pytest
 from ome.api.config import parse_config
 from ome.api.core import ConfigMap
 from ome.install import Flavour, manifests
+from ome.install.webhooks import Endpoint
 from ome.kube import resources
 from ome.kube.aiohttp_transport import AiohttpTransport
 from ome.kube.cache import Caches
@@ -198,9 +199,9 @@ class World:
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
-    async def install(self, config: Flavour = "chart") -> None:
-        """OME's namespace, definitions, roles and ConfigMap; no webhooks."""
-        for obj in manifests(namespace=self.namespace, config=config):
+    async def install(self, config: Flavour = "chart", webhook: Endpoint | None = None) -> None:
+        """OME's namespace, definitions, roles and ConfigMap; webhooks only with an endpoint."""
+        for obj in manifests(namespace=self.namespace, config=config, webhook=webhook):
             resource = resource_of(obj)
             if resource is resources.CRDS and (_DEFINED if self.embedded else _INSTALLED):
                 continue
@@ -317,10 +318,10 @@ def _moment_of(event: Mapping[str, Any]) -> str:
 
 
 @asynccontextmanager
-async def embedded_world(seed: int = 0, faults: Any = None) -> AsyncIterator[World]:
-    """An empty cluster in this loop. `faults` is what `ApiServer` takes."""
+async def embedded_world(seed: int = 0, faults: Any = None, send: Any = None) -> AsyncIterator[World]:
+    """An empty cluster in this loop. `faults` and `send` are what `ApiServer` takes."""
     clock = LoopClock(EPOCH)
-    server = ApiServer(tokens=TOKENS, clock=clock, seed=seed, faults=faults)
+    server = ApiServer(tokens=TOKENS, clock=clock, seed=seed, faults=faults, send=send)
     if _DEFINED:
         server.store.load(DEFINITIONS, _DEFINED)
         server.store.begin(max(record.rv for record in _DEFINED))
