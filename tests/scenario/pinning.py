@@ -97,8 +97,8 @@ class Workload(Protocol):
 
     def arguments(self, cluster: ScenarioCluster) -> str: ...
 
-    def settled(self, cluster: ScenarioCluster) -> None:
-        """Wait until a roll is over."""
+    def settled(self, cluster: ScenarioCluster, fraction: str) -> None:
+        """Wait until the roll to `fraction` is over: a pin is shown before its roll begins."""
 
     def rolling(self, cluster: ScenarioCluster, fraction: str) -> Any:
         """A block that makes the engine roll to `fraction`; it ends when the engine has, and judges how it did."""
@@ -115,8 +115,9 @@ class RawWorkload:
         path = 'jsonpath={.spec.template.spec.containers[?(@.name=="ome-container")].args}'
         return cluster.kubectl(f"get deployment {NAME}-engine -n {NS} -o", path).out
 
-    def settled(self, cluster: ScenarioCluster) -> None:
-        cluster.kubectl(f"rollout status deployment/{NAME}-engine -n {NS} --timeout=60s", timeout=70).ok()
+    def settled(self, cluster: ScenarioCluster, fraction: str) -> None:
+        cluster.eventually(lambda: self.arguments(cluster), line(fraction))
+        cluster.kubectl(f"rollout status deployment/{NAME}-engine -n {NS} --timeout=120s").ok()
 
     @contextmanager
     def rolling(self, cluster: ScenarioCluster, fraction: str) -> Iterator[None]:
@@ -152,9 +153,7 @@ class Person:
         )
         label = f"models.ome.io/clusterbasemodel.{NAME}=Ready"
         c.until(lambda: c.kubectl(f"label node node-1 {label} --overwrite").code == 0)
-        ready = c.kubectl(
-            f"wait --for=jsonpath={{.status.state}}=Ready clusterbasemodel/{NAME} --timeout=60s", timeout=70
-        ).ok()
+        ready = c.kubectl(f"wait --for=jsonpath={{.status.state}}=Ready clusterbasemodel/{NAME} --timeout=120s").ok()
         assert ready.out == f"clusterbasemodel.ome.io/{NAME} condition met\n"
         c.write("runtime.yaml", CANONICAL_RUNTIME.read_text())
         applied = c.kubectl("apply -f runtime.yaml").ok()
@@ -196,11 +195,11 @@ class Person:
         body = json.dumps({"spec": spec})
         return self.c.kubectl(f"patch inferenceservice {NAME} -n {NS} --type=merge -p", body)
 
-    def shows(self, table: str, timeout: float = 10.0) -> None:
-        self.c.eventually(self.pin, table, timeout=timeout)
+    def shows(self, table: str) -> None:
+        self.c.eventually(self.pin, table)
 
-    def shows_fraction(self, value: str, timeout: float = 10.0) -> None:
-        self.c.until(lambda: f"--mem-frac={value}" in self.arguments(), timeout=timeout, what=f"args with {value}")
+    def shows_fraction(self, value: str) -> None:
+        self.c.until(lambda: f"--mem-frac={value}" in self.arguments(), what=f"args with {value}")
 
     def condition(self, kind: str) -> dict[str, str]:
         found = self.c.get(f"inferenceservice {NAME} -n {NS}")
@@ -276,7 +275,7 @@ def walk_pin(person: Person) -> None:
     data = json.dumps(json.loads(raw)["data"], separators=(",", ":"), ensure_ascii=False)
     assert hashlib.sha256(data.encode()).hexdigest().startswith("590753e8")
     assert person.revisions() == [A]
-    ready = c.kubectl(f"wait --for=condition=Ready inferenceservice/{NAME} -n {NS} --timeout=120s", timeout=130).ok()
+    ready = c.kubectl(f"wait --for=condition=Ready inferenceservice/{NAME} -n {NS} --timeout=120s").ok()
     assert ready.out == f"inferenceservice.ome.io/{NAME} condition met\n"
     with person.another("two"):
         person.becomes_pinned("two", A)
@@ -412,7 +411,7 @@ def _lists(person: Person) -> None:
 def walk_sync(person: Person) -> None:
     """Section 4: kubectl ome runtime sync."""
     c = person.c
-    person.workload.settled(c)
+    person.workload.settled(c, "0.85")
     person.refused_sync(UNSAFE)
     person.fraction("0.75")
     person.shows(DRIFTED.replace(A, B))
@@ -441,7 +440,7 @@ def walk_sync(person: Person) -> None:
         assert row in shown
     assert person.token() == f"cli-runtime-sync-{result['requestID']}"
     other = "3f0c9a52-8d1e-4b7a-9c65-2e4f1d7b8a90"
-    unmet = c.ome(f"wait {NAME} -n {NS} --for=runtime-sync=acknowledged --request-id={other} --timeout=2s")
+    unmet = c.ome(f"wait {NAME} -n {NS} --for=runtime-sync=acknowledged --request-id={other} --timeout=5s")
     assert (unmet.code, unmet.err) == (2, "error: RequestedConditionUnmet\n")
     shown = rows(unmet.out)
     assert "Outcome TimedOut" in shown
@@ -465,7 +464,7 @@ def walk_sync(person: Person) -> None:
 def walk_back(person: Person) -> None:
     """Section 5: roll back."""
     c = person.c
-    person.workload.settled(c)
+    person.workload.settled(c, "0.85")
     with person.workload.rolling(c, "0.9"):
         assert person.revision(A).ok().out == f"inferenceservice.ome.io/{NAME} configured\n"
         person.shows(pinned(A))

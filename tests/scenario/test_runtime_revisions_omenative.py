@@ -37,8 +37,11 @@ class NativeWorkload:
         path = 'jsonpath={.items[*].spec.containers[?(@.name=="ome-container")].args}'
         return cluster.kubectl(f"{PODS} -o", path).out
 
-    def settled(self, cluster: ScenarioCluster) -> None:
-        cluster.until(lambda: _at_rest(cluster), what="an InferenceReplica with nothing to do")
+    def settled(self, cluster: ScenarioCluster, fraction: str) -> None:
+        def at_rest() -> bool:
+            return _at_rest(cluster) and self.arguments(cluster) == line(fraction)
+
+        cluster.until(at_rest, what=f"an InferenceReplica with nothing to do and arguments with {fraction}")
 
     @contextmanager
     def rolling(self, cluster: ScenarioCluster, fraction: str) -> Iterator[None]:
@@ -49,8 +52,7 @@ class NativeWorkload:
         with cluster.watch(f"{PODS} {WATCH}") as watch:
             cluster.until(watch.events)
             yield
-            cluster.eventually(lambda: self.arguments(cluster), line(fraction), timeout=60)
-            self.settled(cluster)
+            self.settled(cluster, fraction)
             (left,) = cluster.get(PODS.removeprefix("get "))["items"]
             cluster.until(lambda: list(standing(watch.events())) == [left["metadata"]["name"]])
         index = left["metadata"]["labels"][INDEX]
@@ -170,7 +172,7 @@ def test_5_roll_back(person: Person, serving: Watch) -> None:
 def test_5_a_roll_back_takes_up_the_pods_revision_of_before(person: Person, serving: Watch) -> None:
     """Pod-template revisions have names of their own, by content: there and back is two of them, not three."""
     c = person.c
-    person.workload.settled(c)
+    person.workload.settled(c, "0.8")
     found = c.get(f"controllerrevisions -n {NS} -l ome.io/inferenceservice={NAME},component=engine")["items"]
     fractions = [_fraction(item["data"]) for item in found]
     assert sorted(fractions) == sorted(set(fractions))
@@ -188,7 +190,7 @@ def test_6_sync_waits_for_a_frozen_edit_and_for_a_roll(person: Person, serving: 
     person.shows(pinned(A))
     person.revision(None).ok()
     person.shows(DRIFTED)
-    person.workload.settled(c)
+    person.workload.settled(c, "0.9")
     generation = person.generation()
     person.patch({"engine": {"minReplicas": 1, "maxReplicas": 2}}).ok()
     person.refused_sync(STALE)
@@ -212,7 +214,7 @@ def test_6_sync_waits_for_a_frozen_edit_and_for_a_roll(person: Person, serving: 
     person.fraction("0.8")
     person.shows(pinned(AT_08))
     c.local("image allow", "*sglang*", *more).ok()
-    c.eventually(person.arguments, line("0.8"), timeout=60)
+    c.eventually(person.arguments, line("0.8"))
 
 
 def test_7_each_token_moved_the_pin_once_and_together_with_it(pins: Watch) -> None:
