@@ -20,9 +20,10 @@ from ome.api.meta import ObjectMeta
 from ome.api.names import headless_service, revision_service
 from ome.api.types.inference_replica import InferenceReplica
 from ome.kube.cache import Cache, Change
+from ome.kube.client import Listing
 from ome.kube.controller import After, Controller, Environment, Outcome, Retry, Watch
 from ome.kube.controller import Done as NothingLeft
-from ome.kube.errors import AlreadyExists
+from ome.kube.errors import AlreadyExists, NotFound
 from ome.kube.expectations import Expectations
 from ome.kube.resources import (
     CONTROLLER_REVISIONS,
@@ -41,6 +42,7 @@ from .executor import Done, Executor, Stored, known_status, reference
 from .memory import Memory
 from .observe import Member, Refusal, RenderProblem, Snapshot
 from .planner import owner_of_children, plan
+from .pods import owner_reference
 from .settings import Settings, parse_settings
 from .standalone import Standalone, with_template
 from .template import Runners, check
@@ -87,7 +89,9 @@ class Engine:
             INFERENCE_REPLICAS, InferenceReplica, indexes={"headless": _headless_key}
         )
         # All pods of services, as the InferenceService controller watches them: one stream and one copy for both.
-        self._pods: Cache[Pod] = caches.of(PODS, Pod, label_selector=names.LABEL_SERVICE, indexes={"owner": _owner_uid})
+        self._pods: Cache[Pod] = caches.of(
+            PODS, Pod, label_selector=names.LABEL_SERVICE, indexes={"owner": _owner_uid, "left": _left_key}
+        )
         self._revisions: Cache[ControllerRevision] = caches.of(
             CONTROLLER_REVISIONS, ControllerRevision, label_selector=_OWNED, indexes={"component": _component_key}
         )
@@ -153,6 +157,7 @@ class Engine:
             replica = self._replicas.get(*key)
             if replica is None:
                 return NothingLeft()
+            await self._adopt(replica)
             try:
                 snapshot = await self._observe(replica, config, settings, refusals)
             except UndecodableStatus as error:
@@ -165,6 +170,43 @@ class Engine:
             if not refusals and not decided.again:
                 return outcome
         return _later(outcome) if refusals else outcome
+
+    async def _adopt(self, replica: InferenceReplica) -> None:
+        """Take over the pods that an earlier replica of this name left when it was deleted with `--cascade=orphan`.
+
+        They serve under the names that this replica would use: without them it could neither make its own nor end them.
+        """
+        if replica.metadata.deleting:
+            await self._see_what_was_let_go(replica)
+            return
+        for pod in list(self._pods.by_index("left", _children_key(replica))):
+            if pod.metadata.deleting:
+                continue
+            meta = {
+                "uid": pod.metadata.uid,
+                "resourceVersion": pod.metadata.resource_version,
+                "ownerReferences": [owner_reference(replica)],
+            }
+            try:
+                written = await self._client.patch(PODS, pod.metadata.name, pod.metadata.namespace, {"metadata": meta})
+            except NotFound:
+                continue
+            self._pods.observe(written)
+
+    async def _see_what_was_let_go(self, replica: InferenceReplica) -> None:
+        """Before a teardown begins: which pods are its own still. `--cascade=orphan` lets them go just before, and the
+        cache may not have heard of it.
+        """
+        memory = self._memory(replica)
+        if memory.leaving == replica.metadata.uid:
+            return
+        selector = names.selector_text(replica)
+        found: Listing[dict[str, Any]] = await self._client.list(
+            PODS, replica.metadata.namespace, label_selector=selector
+        )
+        for pod in found.items:
+            self._pods.observe(pod)
+        memory.leaving = replica.metadata.uid
 
     async def _carry_out(
         self, snapshot: Snapshot, decided: Plan, replica: InferenceReplica, settings: Settings
@@ -205,7 +247,8 @@ class Engine:
         members = memory.members(pods)
         replica, runners, problem = self._template(replica, config)
         update_revision, collisions = status.update_revision, status.collision_count
-        if runners and not replica.metadata.deleting and names.FINALIZER in replica.metadata.finalizers:
+        settled = replica.metadata.deleting or names.orphaned(replica)
+        if runners and not settled and names.FINALIZER in replica.metadata.finalizers:
             update_revision, collisions = await self._ensure_revision(replica, runners)
         return Snapshot(
             replica=replica,
@@ -238,9 +281,10 @@ class Engine:
         return with_template(replica, template), template.runners, None
 
     def _owned_revisions(self, replica: InferenceReplica) -> Iterable[ControllerRevision]:
-        owner = owner_uid(replica)
+        """The recorded revisions; those of an orphaned replica were left with it and have no owner either."""
+        owner = "" if names.orphaned(replica) else owner_uid(replica)
         found = self._revisions.by_index("component", _children_key(replica))
-        mine = [kept for kept in found if (ref := kept.metadata.controller) is not None and ref.uid == owner]
+        mine = [kept for kept in found if (((ref := kept.metadata.controller) is not None and ref.uid) or "") == owner]
         return sorted(mine, key=lambda kept: (kept.revision, kept.metadata.name))
 
     def _owned_services(self, replica: InferenceReplica) -> Iterable[Service]:
@@ -343,18 +387,36 @@ def _owner_uid(child: Pod | PodGroup) -> Iterable[str]:
         yield owner.uid
 
 
+def _left_key(pod: Pod) -> Iterable[str]:
+    """Pods that the engine made for an Instance and that nobody controls any more."""
+    labels = pod.metadata.labels
+    if pod.metadata.controller is not None or labels.get(names.LABEL_MANAGED_BY) != names.MANAGED_BY:
+        return
+    if {names.LABEL_INDEX, names.LABEL_INCARNATION, names.LABEL_RUNNER, names.LABEL_HASH} <= labels.keys():
+        yield from _component_key(pod)
+
+
 def _owning_replicas(change: Change[Any]) -> list[Key]:
-    owner = change.object.metadata.controller
-    if owner is None or owner.kind != INFERENCE_REPLICAS.kind:
-        return []
-    return [(change.object.metadata.namespace, owner.name)]
+    """Whose the object is and was, and who may take it over when nobody controls it any more."""
+    keys: dict[Key, None] = {}
+    for found in (change.old, change.new):
+        if found is None:
+            continue
+        owner, labels = found.metadata.controller, found.metadata.labels
+        if owner is not None and owner.kind == INFERENCE_REPLICAS.kind:
+            keys[found.metadata.namespace, owner.name] = None
+        elif owner is None and labels.get(names.LABEL_MANAGED_BY) == names.MANAGED_BY:
+            service, component = labels.get(names.LABEL_SERVICE, ""), labels.get(names.LABEL_COMPONENT, "")
+            keys[found.metadata.namespace, f"{service}-{component}"] = None
+            keys[found.metadata.namespace, service] = None
+    return list(keys)
 
 
 def _children_key(replica: InferenceReplica) -> str:
     return f"{replica.metadata.namespace}/{names.service_of(replica)}/{replica.spec.component}"
 
 
-def _component_key(child: ControllerRevision | Service) -> Iterable[str]:
+def _component_key(child: ControllerRevision | Pod | Service) -> Iterable[str]:
     labels = child.metadata.labels
     service, component = labels.get(names.LABEL_SERVICE), labels.get(names.LABEL_COMPONENT)
     if service and component:

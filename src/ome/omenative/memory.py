@@ -20,8 +20,9 @@ from .observe import Member
 
 @dataclass(slots=True)
 class Memory:
-    """Of one replica."""
+    """Of one replica. `leaving`: its uid, once the pods of its teardown have been read live."""
 
+    leaving: str = ""
     _members: dict[str, Member] = field(default_factory=dict)
     _dense: tuple[InferenceReplicaStatus, int, InferenceReplicaStatus] | None = None
     _wanted: tuple[tuple[object, ...], tuple[str, bytes]] | None = None

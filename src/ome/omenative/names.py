@@ -23,6 +23,8 @@ MANAGED_BY: Final = "OMENative"
 
 GATE: Final = "ome.io/serving"
 FINALIZER: Final = "ome.io/ir-teardown"
+ORPHAN_FINALIZER: Final = "orphan"
+"""On an object that is deleted with `--cascade=orphan`, until the garbage collector has let its children go."""
 MAIN_CONTAINER: Final = "ome-container"
 
 ANNOTATION_RELEASE: Final = "ome.io/release-held-revision"
@@ -52,6 +54,14 @@ def base_of(replica: InferenceReplica) -> str:
 def projected(replica: InferenceReplica) -> bool:
     """Whether an InferenceService writes this replica."""
     return replica.spec.parent_ref is not None
+
+
+def orphaned(replica: InferenceReplica) -> bool:
+    """Whether the InferenceService of a projected replica was deleted and left it behind (`--cascade=orphan`).
+
+    What runs goes on, until an InferenceService of that name takes the replica over.
+    """
+    return projected(replica) and replica.metadata.controller is None
 
 
 def selector(replica: InferenceReplica) -> dict[str, str]:

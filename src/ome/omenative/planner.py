@@ -44,7 +44,8 @@ def plan(snapshot: Snapshot, settings: Settings, now: datetime) -> Plan:
     if not work.paused:
         _prune_blocks(work)
     status = report(work)
-    services.plan_services(work, owner_of_children(snapshot))
+    if not names.orphaned(work.replica):  # its Services were left with it; who takes it over brings its own
+        services.plan_services(work, owner_of_children(snapshot))
     _prune_revisions(work, status)
     return _finish(work, status)
 

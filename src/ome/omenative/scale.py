@@ -124,7 +124,11 @@ def _overdue(work: Work, row: InstanceStatus) -> None:
 
 
 def teardown(work: Work) -> None:
-    """The replica is being deleted: every Instance goes, then the finalizer."""
+    """The replica is being deleted: every Instance goes, then the finalizer. With `--cascade=orphan` the pods stay."""
+    if names.ORPHAN_FINALIZER in work.replica.metadata.finalizers:
+        if names.FINALIZER in work.replica.metadata.finalizers:
+            work.actions.append(RemoveFinalizer())
+        return
     for row in work.ordered():
         if row.phase != "Deleting":
             delete(work, row)

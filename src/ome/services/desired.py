@@ -363,11 +363,16 @@ def _disruption_budget(
 def _check_owner(
     owner: Owner, resource: Resource, name: str, children: Mapping[ChildKey, Child], prefix: str = ""
 ) -> None:
-    """Raises ComponentError for an object of that name which this service did not make."""
+    """Raises ComponentError for an object of that name which this service did not make.
+
+    One that OME made and that nobody controls was left by a service deleted with `--cascade=orphan`: it is taken over.
+    """
     live = children.get((resource.plural, name))
     if live is None or live.metadata.owned_by(owner.uid):
         return
     controller = live.metadata.controller
+    if controller is None and live.digest:
+        return
     if controller is not None and (controller.kind, controller.name) == ("InferenceService", owner.name):
         return  # left by a deleted service of this name, about to be collected
     raise ComponentError(
