@@ -17,7 +17,7 @@ from ome.kube.client import Client
 from ome.kube.clock import Clock
 from ome.kube.controller import Controller
 from ome.local.node.kubelet import Kubelet
-from ome.local.node.nodes import Nodes, Reached
+from ome.local.node.nodes import HEARTBEAT, Nodes, Reached
 from ome.local.node.runtime import ContainerRuntime, SimulatedRuntime
 from ome.local.node.scheduler import Scheduler
 from ome.local.workloads import controllers, node_lifecycle, services
@@ -70,14 +70,17 @@ class NodeStandIn:
         caches: Caches | None = None,
         runtimes: Sequence[ContainerRuntime] = (),
         endpoint: Reached | None = None,
+        node_grace: float = node_lifecycle.GRACE,
     ) -> None:
         """`gpus` is the `nvidia.com/gpu` capacity of each node. `runtimes` are asked before the simulated one.
 
-        `endpoint` is where a real API server reaches the nodes; the embedded one needs none.
+        `endpoint` is where a real API server reaches the nodes; the embedded one needs none. A node speaks at least
+        four times in `node_grace` seconds, the time after which a silent one counts as failed.
         """
         self._own_caches = Caches(client, clock) if caches is None else None
         shared = caches or self._own_caches or Caches(client, clock)
-        self._nodes = Nodes(client, shared, clock, count=nodes, gpus=gpus, endpoint=endpoint)
+        heartbeat = min(HEARTBEAT, node_grace / 4)
+        self._nodes = Nodes(client, shared, clock, count=nodes, gpus=gpus, endpoint=endpoint, heartbeat=heartbeat)
         self.kubelet = Kubelet(client, shared, clock, [*runtimes, SimulatedRuntime()])
         self._controllers = [self._nodes.controller(), self.kubelet.controller()]
 

@@ -201,7 +201,13 @@ class _Cluster:
             )
         )
         nodes = NodeStandIn(
-            node, clock, nodes=self.wanted.nodes, gpus=self.wanted.gpus, caches=caches, runtimes=[pods.runtime]
+            node,
+            clock,
+            nodes=self.wanted.nodes,
+            gpus=self.wanted.gpus,
+            caches=caches,
+            runtimes=[pods.runtime],
+            node_grace=self.wanted.node_grace,
         )
         report_to(nodes.kubelet, pods)
         self.streams.attach(pods.runtime)

@@ -165,9 +165,11 @@ class Nodes:
         count: int,
         gpus: int,
         endpoint: Reached | None = None,
+        heartbeat: float = HEARTBEAT,
     ) -> None:
         self._client = client
         self._clock = clock
+        self._heartbeat = heartbeat
         self._count = count
         self._gpus = gpus
         self._endpoint = endpoint
@@ -198,7 +200,7 @@ class Nodes:
             await self._renew(node)
         except NotFound:
             return After(1.0)  # the node is gone, or the namespace of the Leases is not there yet
-        return After(HEARTBEAT)
+        return After(self._heartbeat)
 
     async def _label(self, node: Object) -> None:
         missing = {k: v for k, v in node_labels(node.name).items() if k not in node.metadata.labels}
@@ -234,7 +236,7 @@ class Nodes:
         """Renew the node's Lease, at most once in a heartbeat."""
         now = self._clock.monotonic()
         last = self._leased_at.get(node.name)
-        if last is not None and now - last < HEARTBEAT * 0.9:
+        if last is not None and now - last < self._heartbeat * 0.9:
             return
         spec = {
             "holderIdentity": node.name,

@@ -26,7 +26,7 @@ _TYPES: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A node, when its Lease was last renewed (None: never), and the pods bound to it."""
+    """A node, when a renewal of its Lease was last seen (None: never), and the pods bound to it."""
 
     node: Object
     renewed_at: datetime | None

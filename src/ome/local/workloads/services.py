@@ -413,6 +413,17 @@ def _node_lifecycle(shop: Workshop, grace: float) -> Controller:
     actor = shop.actor("node-controller")
     collector = shop.actor("pod-garbage-collector")
     missed: dict[str, datetime] = {}  # since when; a restart waits anew
+    heard: dict[str, tuple[datetime, datetime]] = {}
+
+    def last_heard(name: str) -> datetime | None:
+        """When this process learned of the newest renewal: the nodes were silent too while the cluster was down."""
+        lease = leases.get(LEASE_NAMESPACE, name)
+        renewed = time_of(lease.spec.get("renewTime")) if lease is not None else None
+        if renewed is None:
+            return None
+        if name not in heard or heard[name][0] != renewed:
+            heard[name] = renewed, shop.clock.now()
+        return heard[name][1]
 
     async def collect(name: str, pods: Sequence[Object]) -> Outcome:
         now = shop.clock.now()
@@ -434,10 +445,10 @@ def _node_lifecycle(shop: Workshop, grace: float) -> Controller:
             return await collect(name, pods)
         missed.pop(name, None)
         if node is None:
+            heard.pop(name, None)
             return Done()
-        lease = leases.get(LEASE_NAMESPACE, name)
-        renewed = time_of(lease.spec.get("renewTime")) if lease is not None else None
-        plan = node_lifecycle.decide(node_lifecycle.Snapshot(node, renewed, pods, grace), shop.clock.now())
+        snapshot = node_lifecycle.Snapshot(node, last_heard(name), pods, grace)
+        plan = node_lifecycle.decide(snapshot, shop.clock.now())
         try:
             await actor.act(plan)
         except (NotFound, Conflict):
