@@ -30,6 +30,7 @@ import pytest
 
 from ome.api.config import parse_config
 from ome.api.core import ConfigMap
+from ome.api.crds import crds
 from ome.install import Flavour, manifests
 from ome.install.webhooks import Endpoint
 from ome.kube import resources
@@ -133,8 +134,14 @@ class World:
         await self.merge(resource, name, namespace, {"metadata": {"annotations": annotations}})
 
     async def make_namespace(self, name: str) -> None:
-        """Create a namespace unless it is there."""
+        """Create a namespace unless it is there, and wait until it takes objects.
+
+        On the real control plane the account that pods run as comes a moment later, and until then one may also be told
+        of an earlier namespace of the name.
+        """
         await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        if not self.embedded:
+            await self.until(lambda: self.find(resources.SERVICE_ACCOUNTS, "default", name))
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -209,7 +216,10 @@ class World:
         if self.server is not None and not _DEFINED:
             _DEFINED.extend(self.server.store.collection(DEFINITIONS).all())
         if not self.embedded and not _INSTALLED:
-            await self.until(lambda: self.client.serves(resources.INFERENCE_REPLICAS))
+            for definition in crds():  # one after the other, each a moment after it was stored
+                names, version = definition["spec"]["names"], definition["spec"]["versions"][0]["name"]
+                served = Resource(definition["spec"]["group"], version, names["plural"], names["kind"], False)
+                await self.until(functools.partial(self.client.serves, served))
             _INSTALLED.append(True)
 
     def start(self, coroutine: Any) -> asyncio.Task[Any]:
@@ -380,8 +390,7 @@ async def _sweep(world: World) -> None:
             await _remove(world, resource, obj)
     for node in await world.list(resources.NODES):
         await _remove(world, resources.NODES, node)
-    for pod in await world.list(resources.PODS):
-        await _remove(world, resources.PODS, pod, grace_period=0)
+    await _remove_pods(world)
     kept = {*SYSTEM_NAMESPACES, world.namespace}
     for namespace in await world.list(resources.NAMESPACES):
         if namespace["metadata"]["name"] not in kept:
@@ -392,10 +401,17 @@ async def _sweep(world: World) -> None:
                 await _remove(world, resource, obj)
 
     async def gone() -> bool:
+        await _remove_pods(world)  # a controller may have made one after the first look, on a node that is no more
         names = {n["metadata"]["name"] for n in await world.list(resources.NAMESPACES)}
         return names <= kept
 
-    await world.until(gone, timeout=60)
+    await world.until(gone, timeout=180)
+
+
+async def _remove_pods(world: World) -> None:
+    """At once: nobody is left to confirm that their containers have ended."""
+    for pod in await world.list(resources.PODS):
+        await _remove(world, resources.PODS, pod, grace_period=0)
 
 
 async def _remove(world: World, resource: Resource, obj: Mapping[str, Any], **options: Any) -> None:
