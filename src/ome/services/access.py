@@ -81,13 +81,24 @@ def plan_access(
     manager started with the Gateway API."""
     entry = fronts.get("router") or fronts.get("engine")
     if config.disable_ingress:
-        return _external(owner, entry, labels, annotations)
+        standing = children.get((SERVICES.plural, names.shortened(owner.name)))
+        return _external(owner, _reached(fronts, entry, standing), labels, annotations)
     front = (SERVICES.plural, names.shortened(owner.name))
     if entry is None:
         return Access(Condition(INGRESS_READY, "False", "ComponentNotReady", _TARGET_WAITS), removed=(front,))
     if gateway:
         return _routes(owner, config, fronts, entry, labels, children, front)
     return _ingress(owner, config, fronts, entry, annotations, front)
+
+
+def _reached(fronts: Mapping[str, Front], entry: Front | None, standing: Child | None) -> Front | None:
+    """Whom the front Service selects. One that leads to the engine goes on doing so until a router that was added since
+    is ready: the service is reached while the router starts, and when it never does. Routes and an Ingress wait too.
+    """
+    engine = fronts.get("engine")
+    if entry is None or entry.ready or engine is None or standing is None or standing.selects != engine.component:
+        return entry
+    return engine
 
 
 def _external(owner: Owner, entry: Front | None, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Access:

@@ -65,6 +65,7 @@ class Child(Model, frozen=True, kw_only=True):
     - `digest`: of the projection; empty when OME's manager owns nothing of it (a foreign object).
     - `kept`: the owned ones of `replicas`, `type`, `loadBalancerIP` and `lifecycle`.
     - `replicas`: the live count, whoever wrote it.
+    - `selects`: the component whose pods a Service selects.
     - `status`: JSON text of the parts that are reported on; `reported()` decodes it.
 
     `spec`, `data` and the rest of the content are None by then; of the labels only `component` is left, of the
@@ -85,6 +86,7 @@ class Child(Model, frozen=True, kw_only=True):
     kept: Json = _NOTHING
     creation: bytes = b""
     replicas: int | None = None
+    selects: str = ""
 
     def __post_init__(self) -> None:
         content = {
@@ -107,6 +109,7 @@ class Child(Model, frozen=True, kw_only=True):
                 put(self, "creation", _encode(kept))
         if isinstance(self.spec, dict):
             put(self, "replicas", self.spec.get("replicas"))
+            put(self, "selects", _selected(self.spec.get("selector")))
         for field in ("spec", "data", "rules", "role_ref", "subjects"):
             put(self, field, None)
         self._keep_status()
@@ -161,6 +164,11 @@ class Scaler(Child, frozen=True, kw_only=True):
         "lastActiveTime",
         "conditions",
     )
+
+
+def _selected(selector: Any) -> str:
+    component = selector.get(COMPONENT) if isinstance(selector, dict) else None
+    return sys.intern(component) if isinstance(component, str) else ""
 
 
 def _slim(metadata: ChildMeta) -> None:

@@ -155,8 +155,22 @@ def test_a_router_exists_while_it_is_declared() -> None:
         assert (await stage.condition("RouterReady") or {})["severity"] == "Info"
         assert (await stage.condition("Ready") or {})["status"] == "True"
         front = await stage.get(SERVICES, "chat")
+        assert front["spec"]["selector"]["component"] == "engine", "the engine serves, the router does not yet"
+        assert front["spec"]["ports"][0]["port"] == 8080
+        assert (await stage.status())["url"] == "http://chat.prod.svc.cluster.local:8080"
+        await stage.ready_pods()
+        await stage.settle()
+        assert (await stage.condition("RouterReady") or {})["status"] == "True"
+        front = await stage.get(SERVICES, "chat")
         assert front["spec"]["selector"] == {"component": "router", "ome.io/inferenceservice": "chat"}
         assert front["spec"]["ports"][0]["port"] == 8000
+        assert (await stage.status())["url"] == "http://chat.prod.svc.cluster.local:8000"
+        pods = (await stage.client.list(PODS, "prod")).items
+        lost = next(pod["metadata"]["name"] for pod in pods if pod["metadata"]["labels"]["component"] == "router")
+        await set_pod(stage, lost, ready=False)
+        await stage.settle()
+        assert (await stage.condition("RouterReady") or {})["status"] == "False"
+        assert (await stage.get(SERVICES, "chat"))["spec"]["selector"]["component"] == "router", "it served before"
         router = await stage.get(DEPLOYMENTS, "chat-router")
         assert router["spec"]["template"]["spec"]["serviceAccountName"] == "chat-router"
         kinds = (DEPLOYMENTS, SERVICES, HPAS, PDBS, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
