@@ -147,8 +147,12 @@ class ScenarioCluster:
     def make_namespace(self, name: str) -> None:
         """Create a namespace that takes pods: on a real control plane the account they run as comes a moment later."""
         self.kubectl(f"create namespace {name}").ok()
+        self.takes_pods(name)
+
+    def takes_pods(self, namespace: str) -> None:
         if self.real:
-            self.until(lambda: self.kubectl(f"get serviceaccount default -n {name}").code == 0, what="an account")
+            command = f"get serviceaccount default -n {namespace}"
+            self.until(lambda: self.kubectl(command).code == 0, what=f"the account of pods in {namespace}")
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
@@ -320,6 +324,7 @@ def _start(cluster: ScenarioCluster, folder: Path, nodes: int, gpus: int, flags:
     established = "wait --for=condition=Established crd --all --timeout=60s"
     # kubectl gives up at once on a definition that has no conditions yet.
     cluster.until(lambda: cluster.kubectl(established).code == 0, what="the definitions to be served")
+    cluster.takes_pods("default")
     cluster.start_manager(*flags)
 
 
