@@ -446,6 +446,42 @@ def test_a_quota_parks_the_instance_and_is_announced_once() -> None:
     play(story)
 
 
+@pytest.mark.parametrize(
+    ("code", "reason", "words"),
+    [
+        (403, "Forbidden", 'pods "x" is forbidden: violates PodSecurity "restricted:latest": hostPath volumes'),
+        (403, "Forbidden", "maximum cpu usage per Container is 500m, but limit is 1"),
+        (400, "BadRequest", 'admission webhook "policy.example.com" denied the request: no'),
+    ],
+)
+def test_a_policy_that_keeps_the_new_pods_out_is_told_on_the_service(code: int, reason: str, words: str) -> None:
+    async def story(world: World) -> None:
+        world.apply(replicas=3, lifecycle=SURGE_ONE)
+        await settled(world)
+        denied = True
+
+        def admit(collection: str, obj: dict[str, Any]) -> None:
+            known = world.server.get(collection, "prod", obj["metadata"]["name"])
+            if denied and collection == "pods" and known is None:
+                raise Refuse(code, reason, words)
+
+        world.server.admit = admit
+        world.image("sglang:v2")
+        await world.run(120)
+        assert world.status()["servingReplicas"] == 3
+        assert world.blocks() == [], "no revision is to blame for certain"
+        (event,) = world.events("InstanceRejected")
+        assert (
+            event["message"] == f"OMENative component=engine instance=0 pod chat-engine-0-default-1 rejected: {words}"
+        )
+        assert (event["type"], event["involvedObject"]["name"]) == ("Warning", "chat")
+        assert 2 <= event["count"] < 40, "asked again, and less and less often"
+        denied = False
+        await settled(world)
+
+    play(story)
+
+
 def test_a_namespace_that_goes_away_fails_instances_without_a_charge() -> None:
     async def story(world: World) -> None:
         def admit(collection: str, obj: dict[str, Any]) -> None:

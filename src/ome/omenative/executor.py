@@ -20,6 +20,8 @@ from ome.kube.client import Client
 from ome.kube.clock import Clock
 from ome.kube.errors import (
     AlreadyExists,
+    ApiError,
+    BadRequest,
     Conflict,
     Forbidden,
     Invalid,
@@ -256,7 +258,12 @@ class Executor:
             self._pods.observe(await self._client.create(PODS, body))
         except AlreadyExists:
             await self._own_or_raise(replica, action.name)
-        except (Invalid, NamespaceTerminating, Forbidden) as error:
+        except (Invalid, NamespaceTerminating, Forbidden, BadRequest) as error:
+            if _is_denial(error):
+                about = f"OMENative component={replica.spec.component} instance={action.index}"
+                text = f"{about} pod {action.name} rejected: {error.message}"
+                await self._tell(replica, (Notice(WARNING, "InstanceRejected", text),))
+                raise
             done.refusals[action.name] = refusal = _refusal(error)
             if refusal.kind is Refused.QUOTA:
                 self._full[key] = self._clock.monotonic() + _QUOTA_PAUSE, refusal
@@ -391,13 +398,24 @@ def _owned(live: Mapping[str, Any], replica: InferenceReplica) -> bool:
     return any(owner.get("uid") == replica.metadata.uid for owner in owners)
 
 
-def _refusal(error: Invalid | NamespaceTerminating | Forbidden) -> Refusal:
+def _is_denial(error: ApiError) -> bool:
+    """Whether a policy of the cluster or missing rights keep the pod out: LimitRange, PodSecurity, a webhook, RBAC.
+
+    No revision is to blame for certain and no deadline waits for it, so it is asked for again and again; but who looks
+    at the service must find out why nothing comes.
+    """
+    if isinstance(error, Invalid | NamespaceTerminating):
+        return False
+    return not (isinstance(error, Forbidden) and error.is_quota)
+
+
+def _refusal(error: ApiError) -> Refusal:
     """What the next decision rests on. Raises the error itself where nobody can decide anything: missing rights."""
     if isinstance(error, Invalid):
         return Refusal(Refused.INVALID, error.message)
     if isinstance(error, NamespaceTerminating):
         return Refusal(Refused.NAMESPACE, error.message)
-    if not error.is_quota:
+    if not isinstance(error, Forbidden) or not error.is_quota:
         raise error
     return Refusal(Refused.QUOTA, error.message)
 
