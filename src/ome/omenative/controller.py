@@ -23,7 +23,7 @@ from ome.kube.cache import Cache, Change
 from ome.kube.client import Listing
 from ome.kube.controller import After, Controller, Environment, Outcome, Retry, Watch
 from ome.kube.controller import Done as NothingLeft
-from ome.kube.errors import AlreadyExists, NotFound
+from ome.kube.errors import AlreadyExists, ApiError, NotFound
 from ome.kube.expectations import Expectations
 from ome.kube.resources import (
     CONTROLLER_REVISIONS,
@@ -254,7 +254,7 @@ class Engine:
             replica=replica,
             pods=pods,
             members=members,
-            revisions=tuple(self._owned_revisions(replica)),
+            revisions=await self._recorded(replica),
             services=tuple(self._owned_services(replica)),
             runners=runners,
             problem=problem,
@@ -287,6 +287,24 @@ class Engine:
         mine = [kept for kept in found if (((ref := kept.metadata.controller) is not None and ref.uid) or "") == owner]
         return sorted(mine, key=lambda kept: (kept.revision, kept.metadata.name))
 
+    async def _recorded(self, replica: InferenceReplica) -> tuple[ControllerRevision, ...]:
+        """The recorded revisions. One that is still named and was deleted by hand is written again: without it a lost
+        pod of what serves could not be made anew, and while the target is held nothing else would be.
+        """
+        memory = self._memory(replica)
+        found = {kept.metadata.name: kept for kept in self._owned_revisions(replica)}
+        gone = memory.revisions.keys() - found.keys()
+        if gone and not replica.metadata.deleting and not names.orphaned(replica):
+            for name in sorted(gone & revisions.live(replica.status)):
+                lost = memory.revisions[name]
+                try:
+                    found[name] = await self._create_revision(replica, name, bytes(lost.data), lost.revision)
+                except ApiError as error:
+                    log.info("%s/%s: revision %s: %s", *replica.metadata.key, name, error)
+                    found[name] = lost
+        memory.revisions = found
+        return tuple(sorted(found.values(), key=lambda kept: (kept.revision, kept.metadata.name)))
+
     def _owned_services(self, replica: InferenceReplica) -> Iterable[Service]:
         owner = owner_uid(replica)
         found = self._services.by_index("component", _children_key(replica))
@@ -311,8 +329,10 @@ class Engine:
             collisions += 1
         raise AlreadyExists(409, "AlreadyExists", f"no free revision name for {replica.metadata.name}")
 
-    async def _create_revision(self, replica: InferenceReplica, name: str, raw: bytes) -> ControllerRevision:
-        number = revisions.next_number(self._owned_revisions(replica))
+    async def _create_revision(
+        self, replica: InferenceReplica, name: str, raw: bytes, number: int = 0
+    ) -> ControllerRevision:
+        number = number or revisions.next_number(self._owned_revisions(replica))
         owner = owner_of_children(Snapshot(replica=replica))
         body = revisions.body(replica, name, raw, number, owner)
         try:

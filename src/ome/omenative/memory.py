@@ -1,4 +1,4 @@
-"""What a process remembers of a replica between passes, only to save itself work: nothing here is ever an answer.
+"""What a process remembers of a replica between passes, to save itself work; hardly anything here is ever an answer.
 
 Each memory holds the cached object it was made of and counts for that very object only: cached objects are immutable,
 so the same object means the same result. A new process starts with an empty memory and decides the same. Used by
@@ -20,9 +20,15 @@ from .observe import Member
 
 @dataclass(slots=True)
 class Memory:
-    """Of one replica. `leaving`: its uid, once the pods of its teardown have been read live."""
+    """Of one replica.
+
+    - `leaving`: its uid, once the pods of its teardown have been read live.
+    - `revisions`: the recorded ones at the last pass, by name: the one thing here that can be an answer, when somebody
+      deletes a revision that is in use.
+    """
 
     leaving: str = ""
+    revisions: dict[str, ControllerRevision] = field(default_factory=dict)
     _members: dict[str, Member] = field(default_factory=dict)
     _dense: tuple[InferenceReplicaStatus, int, InferenceReplicaStatus] | None = None
     _wanted: tuple[tuple[object, ...], tuple[str, bytes]] | None = None

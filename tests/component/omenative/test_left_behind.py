@@ -1,10 +1,10 @@
-"""`--cascade=orphan`: what serves goes on serving, and whoever comes next under the name takes it over."""
+"""Children that are let go or taken away by hand: what serves goes on serving, and is taken over or put back."""
 
 from __future__ import annotations
 
 import pytest
 
-from ome.kube.resources import ENDPOINT_SLICES, INFERENCE_REPLICAS, INFERENCE_SERVICES, PODS
+from ome.kube.resources import CONTROLLER_REVISIONS, ENDPOINT_SLICES, INFERENCE_REPLICAS, INFERENCE_SERVICES, PODS
 from tests.support.world import World, in_world
 
 from .stage import MISSING, ROOMS, chat, images, pod_names, replica, set_stage, settled, state
@@ -97,3 +97,38 @@ async def test_a_service_deleted_with_orphan_rolls_nothing_and_one_made_anew_tak
 
     await world.eventually(taken_over, timeout=60)
     assert (await settled(world))["servingReplicas"] == 3
+
+
+@in_world(nodes=2, rooms=ROOMS)
+async def test_a_revision_that_runs_and_is_deleted_by_hand_is_written_again(world: World) -> None:
+    await set_stage(world)
+    await world.apply(chat())
+    running = str((await settled(world))["currentRevision"])
+    before = await world.get(CONTROLLER_REVISIONS, running, "prod")
+    await images(world, "*:v0.0.0-missing*")
+    await world.apply(chat(MISSING))
+
+    async def held() -> bool:
+        return await state(world) == "Held"
+
+    await world.until(held, timeout=120)
+    await world.client.delete(CONTROLLER_REVISIONS, running, "prod")
+    await world.sleep(5)
+    after = await world.get(CONTROLLER_REVISIONS, running, "prod")
+    assert (after["data"], after["revision"]) == (before["data"], before["revision"])
+    assert after["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
+    await world.client.delete(PODS, "chat-engine-2-default-0", "prod")
+
+    async def remade() -> None:
+        assert await routed(world) == 3
+
+    await world.sleep(2)
+    await world.eventually(remade, timeout=60)
+    assert await state(world) == "Held"
+    await world.client.delete(INFERENCE_SERVICES, "chat", "prod")
+
+    async def gone() -> None:
+        for kind in (PODS, INFERENCE_REPLICAS, CONTROLLER_REVISIONS):
+            assert await world.list(kind, "prod") == []
+
+    await world.eventually(gone, timeout=120)
