@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import json
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -67,6 +67,12 @@ HASTE = {
     "stuckPodGracePeriod": "2s",
     "updateRetry": {**QUICK["updateRetry"], "initialDelay": "1s"},
 }
+
+
+@pytest.fixture(autouse=True)
+def no_frozen_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manager has the collector look once and then leaves what is there alone for good: not in a test's process."""
+    monkeypatch.setattr("ome.manager.process.gc", SimpleNamespace(collect=int, freeze=int))
 
 
 class Noting(InProcessTransport):
@@ -311,7 +317,6 @@ async def walk(world: World, manager: InLoop) -> None:
         for task in (running, story):
             task.cancel()
         await asyncio.gather(running, story, return_exceptions=True)
-        gc.unfreeze()  # a manager freezes what it starts with, for good
 
 
 # -- the rules ---------------------------------------------------------------------------------------------------------
