@@ -127,7 +127,7 @@ def test_https_with_a_token_a_certificate_or_neither(tmp_path: Path) -> None:
             first = json.loads(await watch.content.readline())
             assert first["type"] == "ADDED"
             watch.close()
-            for _ in range(100):
+            for _ in range(1000):
                 if not len(server._watches):
                     break
                 await asyncio.sleep(0.02)

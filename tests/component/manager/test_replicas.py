@@ -99,6 +99,8 @@ def test_one_of_three_replicas_leads_and_all_answer(monkeypatch: pytest.MonkeyPa
             ]
             for probes in ports[1::3]:
                 await until_ready(session, probes)
+            while not any(LEADS.search(manager.metrics.render().decode()) for manager in managers):
+                await asyncio.sleep(0.05)
             lease = await world.get(LEASES, LEASE_NAME, world.namespace)
             assert re.fullmatch(r"ome-controller-manager-0_[0-9a-f-]{36}", lease["spec"]["holderIdentity"])
             texts = [(await answers(session, f"http://127.0.0.1:{port}/metrics")) for port in ports[0::3]]

@@ -152,7 +152,7 @@ class Desk:
 
     async def trusted(self) -> None:
         """Wait until the endpoint's certificate is the one that the cluster signed."""
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     await self.get("/healthz")
@@ -196,7 +196,7 @@ async def _run(scenario: Scenario, folder: Path) -> None:
     desk = Desk(plane, await endpoint.listen(), folder)
     running = asyncio.create_task(endpoint.run())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await scenario(desk)
     finally:
         await desk.close()

@@ -64,12 +64,22 @@ def test_lines_are_written_whole_with_their_times_and_long_ones_are_broken(tmp_p
 
 
 def followed(path: Path, wish: Wish, body: Any) -> str:
-    """What a follower saw while `body` ran; then the container has ended."""
+    """What a follower saw while `body` ran; then the container has ended. The log that is there was read before."""
+    has_begun = path.exists()
 
     async def run() -> str:
-        ended = asyncio.Event()
-        reading = asyncio.create_task(whole(read_log(path, wish, follow=True, ended=ended)))
-        await asyncio.sleep(0.15)
+        ended, begun = asyncio.Event(), asyncio.Event()
+
+        async def noting() -> AsyncIterator[bytes]:
+            async for chunk in read_log(path, wish, follow=True, ended=ended):
+                begun.set()
+                yield chunk
+
+        reading = asyncio.create_task(whole(noting()))
+        if has_begun:
+            await asyncio.wait_for(begun.wait(), LIMIT)
+        else:
+            await asyncio.sleep(0.15)
         await body()
         ended.set()
         return await reading
