@@ -295,6 +295,22 @@ def test_crash_loops_and_missed_deadlines_never_hold(image: str, timeout: str) -
     play(story, lifecycle={**CHART, "instanceReadyTimeout": timeout})
 
 
+@pytest.mark.parametrize(("image", "reason"), [("sglang:missing", "ImagePullBackOff"), ("sglang:never", "")])
+def test_settings_that_are_mended_reach_an_attempt_that_nothing_else_would_wake(image: str, reason: str) -> None:
+    async def story(world: World) -> None:
+        world.apply(image=image, replicas=1)
+        await world.run(600)
+        assert world.phases() == ["Creating"], "an invalid entry is none: no grace, no deadline"
+        writes = world.server.writes
+        await world.run(600)
+        assert world.server.writes == writes, "a look costs no write"
+        world.lifecycle = CHART
+        await world.until(lambda: world.rows()[0].get("lastFailure"), limit=90 if reason else 30 * 60 + 90)
+        assert (block(world)["reason"] if reason else "") == reason
+
+    play(story, lifecycle={})
+
+
 @pytest.mark.spec("RB-12", "RB-13")
 def test_three_instances_that_fail_together_on_a_first_deployment_are_one_attempt() -> None:
     async def story(world: World) -> None:

@@ -16,7 +16,7 @@ from ome.api.types.inference_replica import InstanceStatus
 from . import evidence as ev
 from . import gangs
 from .observe import Member, Refused
-from .work import REFUSED_RETRY, Work
+from .work import PATROL, REFUSED_RETRY, Work
 
 QUOTA: str = "QuotaExceeded"
 SOURCE_UNROUTED: str = "SourceUnrouted"
@@ -175,3 +175,5 @@ def watch_for_failure(
     work.wake(ev.stuck_at(live, work.settings.stuck_grace, since))
     work.wake(ev.unschedulable_at(live, work.settings.unschedulable_grace))
     work.wake(operation.deadline)
+    if operation.deadline is None or work.settings.stuck_grace is None:
+        work.wake(work.now + PATROL)

@@ -29,6 +29,8 @@ POLL = timedelta(seconds=5)
 ENDPOINTS_AGAIN = timedelta(seconds=1)
 REFUSED_RETRY = timedelta(seconds=10)
 """Pause after a refusal of the environment (quota, a namespace that is going away)."""
+PATROL = timedelta(minutes=1)
+"""How often an attempt is looked at that no deadline or grace would end: an edit of the settings wakes nobody."""
 
 
 _SINGLE = {ordinal: ((names.DEFAULT_RUNNER, ordinal),) for ordinal in (0, 1)}
