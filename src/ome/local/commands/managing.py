@@ -33,7 +33,7 @@ ACCOUNT: Final = "ome-controller-manager"
 TOKEN_SECONDS: Final = 3600
 RENEW_AFTER: Final = 1800.0
 LOOK_EVERY: Final = 30.0
-READY_WITHIN: Final = 30.0
+READY_WITHIN: Final = 90.0  # a start takes two seconds, and many times that on a machine that is busy
 STOP_WITHIN: Final = 20.0
 
 
