@@ -31,7 +31,7 @@ import pytest
 from ome.api.config import parse_config
 from ome.api.core import ConfigMap
 from ome.api.crds import crds
-from ome.install import Flavour, manifests
+from ome.install import Certificates, Flavour, manifests
 from ome.install.webhooks import Endpoint
 from ome.kube import resources
 from ome.kube.aiohttp_transport import AiohttpTransport
@@ -63,6 +63,7 @@ TOKENS = {
     ),
 }
 LONGEST_REAL_SLEEP = 10.0
+REAL_PATIENCE = 3.0  # times as long as virtual time needs: real controllers share a loaded machine
 SYSTEM_NAMESPACES = {"default", "kube-system", "kube-public", "kube-node-lease"}
 KUBECONFIG_VARIABLE = "OME_TEST_KUBECONFIG"
 _DEFINED: list[Record] = []
@@ -174,7 +175,7 @@ class World:
     async def until(self, condition: Callable[[], Any], *, timeout: float = 60.0) -> Any:
         """Wait until `condition()` (a value or an awaitable) is truthy, and return it."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
+        deadline = loop.time() + timeout * (1.0 if self.embedded else REAL_PATIENCE)
         while True:
             found = condition()
             if inspect.isawaitable(found):
@@ -188,7 +189,7 @@ class World:
     async def eventually(self, check: Callable[[], Awaitable[Any]], *, timeout: float = 60.0) -> Any:
         """Repeat `check()` until it raises no AssertionError, KeyError or NotFound; then return its result."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
+        deadline = loop.time() + timeout * (1.0 if self.embedded else REAL_PATIENCE)
         while True:
             try:
                 return await check()
@@ -206,9 +207,14 @@ class World:
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
-    async def install(self, config: Flavour = "chart", webhook: Endpoint | None = None) -> None:
+    async def install(
+        self,
+        config: Flavour = "chart",
+        webhook: Endpoint | None = None,
+        certificates: Certificates = "self-made",
+    ) -> None:
         """OME's namespace, definitions, roles and ConfigMap; webhooks only with an endpoint."""
-        for obj in manifests(namespace=self.namespace, config=config, webhook=webhook):
+        for obj in manifests(namespace=self.namespace, config=config, webhook=webhook, certificates=certificates):
             resource = resource_of(obj)
             if resource is resources.CRDS and (_DEFINED if self.embedded else _INSTALLED):
                 continue

@@ -119,8 +119,19 @@ def test_webhooks_and_their_ca() -> None:
         assert not any("policy" in path for path in paths)
 
 
-def test_the_roles_are_the_packages() -> None:
-    assert named(rendered("ome-resources"), "ClusterRole", roles.MANAGER)["rules"] == roles.manager_rules()
+@pytest.mark.spec("IN-26")
+def test_the_managers_roles_and_bindings_are_the_packages_and_no_others_are_its() -> None:
+    """The walkthroughs under exactly these are in tests/component/manager/test_roles.py."""
+    access = [entry for entry in rendered("ome-resources") if entry["apiVersion"].startswith("rbac.")]
+    bound = [entry for entry in access if any(s["name"] == roles.MANAGER for s in entry.get("subjects") or ())]
+    granted = {entry["roleRef"]["name"] for entry in bound}
+    chart = [*bound, *(entry for entry in access if "rules" in entry and entry["metadata"]["name"] in granted)]
+    package = [e for e in roles.manager_access("ome", own_certificates=False) if e["kind"] != "ServiceAccount"]
+
+    def place(entry: dict[str, Any]) -> tuple[str, str]:
+        return entry["kind"], entry["metadata"]["name"]
+
+    assert sorted(chart, key=place) == sorted(package, key=place)
 
 
 def images(*settings: str) -> dict[str, str]:
