@@ -312,7 +312,7 @@ def _start(cluster: ScenarioCluster, folder: Path, nodes: int, gpus: int, flags:
         up = f"up --port 0 --nodes {nodes} --gpus-per-node {gpus} --"
         cluster.local(up, *FAST_FLAGS, *flags).ok()
         return
-    cluster.run([sys.executable, str(CONTROL_PLANE), "up", "--nodes", "none"]).ok()
+    cluster.run([sys.executable, str(CONTROL_PLANE), "up", "--nodes", "none"], timeout=300).ok()
     cluster.start_nodes(nodes, gpus)
     manifests = cluster.run(
         [sys.executable, "-m", "ome.install", "print", "--config", "chart", "--webhook-url", "https://127.0.0.1:1"]
