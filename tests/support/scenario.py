@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -227,12 +226,6 @@ class ScenarioCluster:
         self.stop_manager()
         self.start_manager(*flags)
 
-    def kill_manager(self) -> None:
-        """End the operator's process as a crash would."""
-        pid = int(managing.facts(self.data)["pid"])
-        os.kill(pid, signal.SIGKILL)
-        self.until(lambda: _gone(pid) and not managing.is_running(self.data), timeout=10)
-
     def hold_lease(self) -> Callable[[], None]:
         """Take the operator's Lease and keep it; the returned function gives it up. Admission goes on meanwhile."""
         self.stop_manager()
@@ -267,18 +260,6 @@ class ScenarioCluster:
             self.run([sys.executable, str(CONTROL_PLANE), "down"]).ok()
         else:
             self.local("down").ok()
-
-
-def _gone(pid: int) -> bool:
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
 
 
 def open_cluster(folder: Path, *, nodes: int, real: bool, gpus: int = 8, flags: Sequence[str] = ()) -> ScenarioCluster:
