@@ -30,6 +30,8 @@ from ome.local.commands.data import DataDir
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(sys.executable).parent
 CONTROL_PLANE = ROOT / "hack" / "kubernetes" / "control_plane.py"
+# Every look is a kubectl of its own, which costs a core as long as it runs.
+POLL = 0.4
 # A manager that cannot renew its Lease in time ends, and nobody starts it anew: the times are the program's own.
 FAST_FLAGS = (
     "--leader-elect-lease-duration=15s",
@@ -165,7 +167,7 @@ class ScenarioCluster:
             if found == wanted:
                 return
             assert time.monotonic() <= deadline, f"after {timeout:g} s still\n{found}\nnot\n{wanted}"
-            time.sleep(0.1)
+            time.sleep(POLL)
 
     def until(self, look: Callable[[], Any], *, timeout: float = 120.0, what: str = "") -> Any:
         """Wait until `look()` is truthy, and return it."""
@@ -175,7 +177,7 @@ class ScenarioCluster:
             if found:
                 return found
             assert time.monotonic() < deadline, f"not true after {timeout:g} s: {what or look}"
-            time.sleep(0.1)
+            time.sleep(POLL)
 
     def stays(self, look: Callable[[], Any], wanted: Any, *, seconds: float) -> None:
         """`look()` equals `wanted` for that long."""
@@ -183,7 +185,7 @@ class ScenarioCluster:
         while time.monotonic() < deadline:
             found = look()
             assert found == wanted, f"no longer\n{wanted}\nbut\n{found}"
-            time.sleep(0.2)
+            time.sleep(POLL)
 
     # -- the nodes ---------------------------------------------------------------------------------------------------
 
