@@ -127,6 +127,31 @@ async def test_what_a_command_leaves_running_does_not_keep_it_open(bench: Bench)
 
 
 @in_both
+async def test_who_still_types_when_a_command_ends_hears_its_last_words(bench: Bench) -> None:
+    await bench.start("exec sleep 60")
+    command = await bench.run("echo last; exit 3")
+    await type_after_the_end(command)
+    assert await heard(command) == ({1: "last\n"}, 3)
+
+
+@in_both
+async def test_who_still_types_when_a_container_ends_hears_its_last_words(bench: Bench) -> None:
+    await bench.start("read line; echo heard $line; exit 4", stdin=True)
+    command = await bench.backend.attach(KEY, stdin=True)
+    await write_frame(command.writer, 0, b"hello\n")
+    assert await bench.exits.get() == (KEY, 4)
+    await type_after_the_end(command)
+    assert await heard(command) == ({1: "heard hello\n"}, 4)
+
+
+async def type_after_the_end(command: Command) -> None:
+    """Each write would break a connection that was closed on the other side."""
+    for data in (b"more", b""):
+        await asyncio.sleep(0.3)
+        await write_frame(command.writer, 0, data)
+
+
+@in_both
 async def test_a_terminal_has_a_size_and_is_interactive(bench: Bench) -> None:
     await bench.start("sleep 60")
     command = await bench.run("read line; stty size; test -t 0 && test -t 1 && echo terminal $line; exit 3", tty=True)

@@ -140,6 +140,7 @@ class PlainBackend:
         async def run() -> None:
             try:
                 await play(reader, writer)
+                await sessions.see_off(reader)
             finally:
                 writer.close()
 

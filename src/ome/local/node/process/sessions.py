@@ -28,6 +28,7 @@ RESIZE: Final = 4
 CHUNK: Final = 65536
 BEHIND: Final = 256  # chunks that a listener may be behind before it is let go
 LAST_WORDS: Final = 1.0  # seconds that output may still come after the end of its process
+FAREWELL: Final = 10.0  # seconds that the other side has to read the end
 
 
 # -- pipes and terminals -----------------------------------------------------------------------------------------------
@@ -258,8 +259,7 @@ async def run_command(
         await asyncio.wait(draining, timeout=LAST_WORDS)
         await write_frame(writer, EXIT, str(code).encode())
     finally:
-        for task in (feeding, *draining):
-            task.cancel()
+        await _cancel(feeding, *draining)
         typed.close()
 
 
@@ -283,5 +283,22 @@ async def attach(
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
+        await _cancel(*tasks)
+
+
+async def _cancel(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def see_off(reader: asyncio.StreamReader) -> None:
+    """Wait until the other side, which has been told the end, closes the connection.
+
+    Closed from here it would break under what the other side still writes (the end of an input, say), and then it would
+    lose what it had not read yet: the last output and the exit code.
+    """
+    with contextlib.suppress(TimeoutError, OSError):
+        async with asyncio.timeout(FAREWELL):
+            while await reader.read(CHUNK):
+                pass

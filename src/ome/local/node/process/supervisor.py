@@ -315,8 +315,10 @@ class Supervisor:
                 await self._relay_connection(words[1], int(words[2]), reader, writer)
             elif words[:1] == ["exec"] and len(words) == 2:
                 await self._relay_exec(words[1], reader, writer)
+                await sessions.see_off(reader)
             elif words[:1] == ["attach"] and len(words) == 3:
                 await self._relay_attach(words[1], words[2] == "stdin", reader, writer)
+                await sessions.see_off(reader)
         except (OSError, ValueError, asyncio.IncompleteReadError) as error:
             print(f"relay: {error}", file=sys.stderr, flush=True)
         finally:
