@@ -57,7 +57,9 @@ def test_the_model_answers_until_ctrl_c(desk: dict[str, str], tmp_path: Path) ->
         finally:
             process.kill()
             process.wait(timeout=30)
-    assert "Traceback" not in (tmp_path / "out").read_text()
+    said = (tmp_path / "out").read_text()
+    assert "Traceback" not in said
+    assert said.endswith("s] stopped; what was made is kept for the next start (ome local reset deletes it)\n")
     assert not _processes(desk["OME_LOCAL_DATA_DIR"])
 
 

@@ -114,6 +114,9 @@ class Tour:
             self._thread.join(5)
         if self._failed:
             sys.exit(1)
+        if not self._exit_after:
+            with contextlib.suppress(OSError):  # a closed terminal
+                self.say("stopped; what was made is kept for the next start (ome local reset deletes it)")
 
     def _run(self, facts: dict[str, Any]) -> None:
         over = self._exit_after
