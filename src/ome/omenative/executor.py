@@ -410,13 +410,13 @@ def _is_denial(error: ApiError) -> bool:
 
 
 def _refusal(error: ApiError) -> Refusal:
-    """What the next decision rests on. Raises the error itself where nobody can decide anything: missing rights."""
+    """What the next decision rests on. Raises the error itself where nobody can decide anything."""
+    if _is_denial(error):
+        raise error
     if isinstance(error, Invalid):
         return Refusal(Refused.INVALID, error.message)
     if isinstance(error, NamespaceTerminating):
         return Refusal(Refused.NAMESPACE, error.message)
-    if not isinstance(error, Forbidden) or not error.is_quota:
-        raise error
     return Refusal(Refused.QUOTA, error.message)
 
 
