@@ -287,9 +287,10 @@ async def attach(
 
 
 async def _cancel(*tasks: asyncio.Task[None]) -> None:
+    """End them, and wait for it; one that failed before is still reported by the loop."""
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.wait(tasks)
 
 
 async def see_off(reader: asyncio.StreamReader) -> None:
